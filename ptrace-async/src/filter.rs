@@ -1,10 +1,9 @@
 //! Seccomp programs that stop a tracee only where a tool asked for it.
 //!
-//! A program is a binary search over syscall numbers (classic BPF has no
-//! tables), whose leaves allow, stop (`SECCOMP_RET_TRACE`) or test arguments
-//! first. Arguments are tested by their low 32 bits, which is what
-//! descriptors, flags and commands occupy. Foreign architectures (32-bit and
-//! x32 calls) always stop, so that nothing a program does is out of sight.
+//! A program is a binary search over syscall numbers, because classic BPF has no tables.
+//! Its leaves allow, stop (`SECCOMP_RET_TRACE`) or test arguments first. Tests see the low
+//! 32 bits of an argument, which hold descriptors, flags and commands. Calls of foreign
+//! architectures (32-bit and x32) always stop, so that a program cannot hide behind them.
 //!
 //! See seccomp(2) and the kernel's `Documentation/userspace-api/seccomp_filter.rst`.
 
@@ -36,7 +35,7 @@ pub struct Test {
     pub mask: u32,
     /// The comparison.
     pub compare: Compare,
-    /// What is compared with.
+    /// The value on the right of the comparison.
     pub value: u32,
 }
 
@@ -53,7 +52,7 @@ impl Test {
     }
 }
 
-/// What happens at a syscall.
+/// Whether a syscall stops, and under which conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Rule {
     /// It runs unobserved.
@@ -62,18 +61,19 @@ pub enum Rule {
     Trace,
     /// It stops when, in one of the alternatives, all tests hold.
     TraceIf(Vec<Vec<Test>>),
-    /// It runs if it is made by the code that the runtime maps into tracees,
-    /// which logs it (see [`crate::runtime::Handle::unstopped_calls`]); or else this.
+    /// It runs if the code that the runtime maps into tracees makes it and logs it (see
+    /// [`crate::runtime::Handle::unstopped_calls`]). Otherwise the inner rule holds.
     UnlessInProcess(Box<Self>),
-    /// It runs if its instruction ends in these 4 KiB, which begin at a multiple of
-    /// that; or else this.
+    /// It runs if its instruction ends in the 4 KiB page at this address. Otherwise the
+    /// inner rule holds.
     UnlessFrom(u64, Box<Self>),
-    /// It runs if its fourth argument is the [`Filter::token`]; or else this.
+    /// It runs if its fourth argument is the [`Filter::token`]. Otherwise the inner rule
+    /// holds.
     UnlessStarting(Box<Self>),
 }
 
 impl Rule {
-    /// Whether a call stops that is neither.
+    /// Whether a call stops that none of the exceptions lets pass.
     fn stops(&self, args: &[u64; 6]) -> bool {
         match self {
             Self::Allow => false,
@@ -164,7 +164,7 @@ impl Filter {
         }
     }
 
-    /// Whether a call stops: what the program decides, computed here.
+    /// Whether a call stops, computed here as the program decides it.
     pub fn stops(&self, arch: u32, nr: u64, args: &[u64; 6]) -> bool {
         if arch != ARCH_X86_64 || nr >= 0x4000_0000 {
             return true;
@@ -176,8 +176,8 @@ impl Filter {
         rule.is_none_or(|rule| rule.stops(args))
     }
 
-    /// A number that nobody else knows, if calls of the code that the runtime
-    /// maps into tracees pass: it lets the calls pass that lead there.
+    /// A secret number that lets the calls pass by which a fresh program maps the runtime's
+    /// code. `None` when no rule lets calls of that code pass.
     pub(crate) fn token(&self) -> Option<u64> {
         self.token
     }
@@ -188,14 +188,14 @@ impl Filter {
     }
 }
 
-/// A program in the making. The kernel checks, translates and compiles it for each
-/// first process, and interprets it for each syscall number: what is said once is
-/// paid once.
+/// A program under construction. The kernel checks, translates and compiles it for each
+/// first process, and interprets it once for each syscall number. Leaves are therefore
+/// shared.
 struct Emitter<'r> {
     program: Vec<sock_filter>,
     token: u64,
-    /// Leaves that several ranges share, which stand at the end, and the jumps
-    /// that lead there.
+    /// Leaves that several ranges share, and the jumps to them. They are appended at the
+    /// end.
     shared: Vec<(&'r Rule, Vec<usize>)>,
 }
 

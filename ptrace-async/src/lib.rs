@@ -1,11 +1,10 @@
 //! Tracees as async functions, one syscall model, and cheap interception.
 //!
-//! Under ptrace(2) the stops of all tracees arrive in any order, so that a
-//! tracer becomes a state machine that keeps each tracee's place in whatever
-//! was being done with it. Here every task is followed by an async function of
-//! its own instead, which reads like what it does: wait for a stop, look, let
-//! go on, wait for the next. The design is that of libptrace (Navarro Leija,
-//! 2022, section 5.2.2).
+//! Under ptrace(2) the stops of all tracees arrive in any order. A usual tracer is
+//! therefore a state machine that remembers how far it is with each tracee. Here one async
+//! function follows each task instead: it waits for a stop, inspects the task, resumes it,
+//! and waits for the next stop. The design is that of libptrace (Navarro Leija, 2022,
+//! section 5.2.2).
 //!
 //! | module | holds |
 //! |---|---|
@@ -27,8 +26,8 @@
 //!
 //! # Example
 //!
-//! The errors that a command meets when it opens files. Only `openat` stops,
-//! and its exit is asked for each time.
+//! This program collects the files that a command fails to open. Only `openat` stops, and
+//! its exit is asked for each time.
 //!
 //! ```
 //! use std::cell::RefCell;
@@ -81,8 +80,8 @@
 //! # }
 //! ```
 //!
-//! `examples/strace.rs` prints every call of a command and its children,
-//! `examples/handle_unlink.rs` injects a call into a tracee before its own.
+//! `examples/strace.rs` prints every call of a command and its children.
+//! `examples/handle_unlink.rs` injects a call into a tracee before the tracee's own.
 
 pub mod event;
 pub mod filter;

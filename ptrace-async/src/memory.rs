@@ -1,4 +1,4 @@
-//! Reading a tracee's memory.
+//! Reading a tracee's memory, whether it is alive or a byte map in a test.
 
 /// An address range of the tracee could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -1,10 +1,9 @@
-//! The few system calls the runtime stands on, with safe signatures.
+//! Safe wrappers of the system calls that the runtime needs.
 //!
-//! Everything here wraps ptrace(2), waitid(2), process_vm_readv(2) and
-//! seccomp(2) as documented in their man pages. The safety of the module rests
-//! on two facts: every pointer handed to the kernel comes from a Rust
-//! reference whose size is passed along, and a tracee's memory is only ever
-//! addressed as the tracee's, never dereferenced here.
+//! They wrap ptrace(2), waitid(2), process_vm_readv(2) and seccomp(2) as the man pages
+//! document them. The safety of the module rests on two facts. Every pointer that the
+//! kernel gets comes from a Rust reference, and its size is passed along. Addresses in a
+//! tracee are only passed to the kernel and never dereferenced.
 #![expect(
     unsafe_code,
     reason = "raw system calls; each block argues its own case"
@@ -42,7 +41,7 @@ pub(crate) fn interrupt(tid: Tid) -> io::Result<()> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
 }
 
-/// How a stopped task goes on.
+/// How a stopped task is resumed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Resume {
     /// Until the next filtered syscall, event or signal.
@@ -53,7 +52,7 @@ pub(crate) enum Resume {
     Listen,
     /// For one instruction, or to the first one of a signal's handler.
     Step,
-    /// Goes on untraced.
+    /// Runs on untraced.
     Detach,
 }
 
@@ -124,7 +123,7 @@ pub(crate) fn set_register_set(tid: Tid, set: u32, bytes: &[u8]) -> io::Result<(
         .map(drop)
 }
 
-/// Changes what is said of the signal a task is stopped for.
+/// Changes the `siginfo_t` of the signal that a task is stopped for.
 pub(crate) fn set_signal_info(tid: Tid, info: &libc::siginfo_t) -> io::Result<()> {
     // SAFETY: PTRACE_SETSIGINFO reads exactly one siginfo_t.
     check(unsafe { libc::ptrace(libc::PTRACE_SETSIGINFO, tid, 0, std::ptr::from_ref(info)) })
@@ -162,7 +161,7 @@ pub(crate) fn set_signal_mask(tid: Tid, mask: u64) -> io::Result<()> {
     check(unsafe { libc::ptrace(SETSIGMASK, tid, size_of::<u64>(), &raw const mask) }).map(drop)
 }
 
-/// What kind of syscall stop a task is in.
+/// The kind of syscall stop that a task is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SyscallInfo {
     /// Not in a syscall stop.
@@ -222,9 +221,9 @@ pub(crate) fn syscall_info(tid: Tid) -> io::Result<SyscallInfo> {
 
 /// Reads tracee memory; returns the number of bytes before the first fault.
 pub(crate) fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> usize {
-    // Split at page boundaries: process_vm_readv gives partial results only at
-    // the granularity of an iovec element, so a short buffer near the end of a
-    // mapping would otherwise yield nothing.
+    // Split at the page boundary: process_vm_readv returns partial results only in whole
+    // iovec elements. A short buffer near the end of a mapping would otherwise yield
+    // nothing.
     let first = (4096 - (address as usize & 4095)).min(buffer.len());
     let remote = [
         libc::iovec {
@@ -232,7 +231,7 @@ pub(crate) fn read_memory(tid: Tid, address: u64, buffer: &mut [u8]) -> usize {
             iov_len: first,
         },
         libc::iovec {
-            // The address is whatever the tracee passed: the last page has no next.
+            // The tracee chose the address, so it may lie in the last page.
             iov_base: (address as usize).wrapping_add(first) as *mut _,
             iov_len: buffer.len() - first,
         },
@@ -285,9 +284,9 @@ pub(crate) fn read_ranges(tid: Tid, ranges: &[(u64, u64)], buffer: &mut [u8]) ->
     total
 }
 
-/// As [`read_ranges`], through `/proc/TID/mem`. Opening that takes as long as reading
-/// some pages, but `process_vm_readv` pins what it reads, and for that the kernel copies
-/// each page that a fork has left to parent and child.
+/// As [`read_ranges`], through `/proc/TID/mem`. Opening that file costs as much as reading
+/// a few pages. But `process_vm_readv` pins the pages that it reads, and the kernel then
+/// copies each page that parent and child still share after a fork.
 pub(crate) fn read_shared_ranges(tid: Tid, ranges: &[(u64, u64)], buffer: &mut [u8]) -> usize {
     use std::os::unix::fs::FileExt;
     let Ok(memory) = std::fs::File::open(format!("/proc/{tid}/mem")) else {
@@ -316,7 +315,7 @@ pub(crate) fn write_memory(tid: Tid, address: u64, bytes: &[u8]) -> io::Result<(
     write_protected(tid, std::iter::once((address, bytes)))
 }
 
-/// Writes tracee memory that the tracee can write itself: how many bytes.
+/// Writes tracee memory that the tracee itself could write; returns the number of bytes.
 pub(crate) fn write_writable(tid: Tid, address: u64, bytes: &[u8]) -> usize {
     let remote = libc::iovec {
         iov_base: address as *mut _,
@@ -331,7 +330,7 @@ pub(crate) fn write_writable(tid: Tid, address: u64, bytes: &[u8]) -> usize {
     usize::try_from(put).unwrap_or(0)
 }
 
-/// Writes the memory of a stopped task, whatever its protection.
+/// Writes the memory of a stopped task, even where it is protected.
 pub(crate) fn write_protected<'a>(
     tid: Tid,
     mut writes: impl Iterator<Item = (u64, &'a [u8])>,
@@ -343,8 +342,8 @@ pub(crate) fn write_protected<'a>(
     writes.try_for_each(|(address, bytes)| memory.write_all_at(bytes, address))
 }
 
-/// Reads an aligned word of the memory of a stopped task, whatever the protection of
-/// that memory. For a single word it takes half of what [`read_memory`] does.
+/// Reads an aligned word of a stopped task's memory, even where it is protected. For a
+/// single word this takes half the time of [`read_memory`].
 pub(crate) fn peek(tid: Tid, address: u64) -> io::Result<u64> {
     let mut word = 0_u64;
     let to = std::ptr::from_mut(&mut word);
@@ -353,8 +352,7 @@ pub(crate) fn peek(tid: Tid, address: u64) -> io::Result<u64> {
     Ok(word)
 }
 
-/// Writes an aligned word into the memory of a stopped task, whatever the
-/// protection of that memory.
+/// Writes an aligned word into a stopped task's memory, even where it is protected.
 pub(crate) fn poke(tid: Tid, address: u64, word: u64) -> io::Result<()> {
     request(libc::PTRACE_POKEDATA, tid, address as usize, word as usize).map(drop)
 }
@@ -467,7 +465,7 @@ pub(crate) fn install_wake_handler() {
     }
 }
 
-/// Lets the wake signal reach the calling thread, whatever its host blocked.
+/// Unblocks the wake signal in the calling thread, which its host may have blocked.
 pub(crate) fn unblock_wake_signal() {
     // SAFETY: the set is initialised by sigemptyset and outlives the calls.
     unsafe {

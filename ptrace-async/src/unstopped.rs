@@ -1,53 +1,56 @@
-//! Which calls tracees perform and log without a stop, what is done about each, and where the
-//! code lies that performs them.
+//! The calls that tracees perform and log without a stop, how each is treated, and where
+//! the code lies that performs them.
+//!
+//! The seccomp filter, the process model and the runtime agree on these constants.
 
-/// Where the code is mapped: below all that the kernel maps by itself, by some
-/// hundred GiB, and where sanitizers take mappings for the program's own
-/// (ThreadSanitizer refuses to run with any in other places).
+/// Where the code is mapped: some hundred GiB below everything that the kernel maps by
+/// itself, and where sanitizers accept mappings. ThreadSanitizer refuses to run with
+/// mappings in other places.
 pub(crate) const CODE: u64 = 0x7e90_0000_0000;
-/// From this much of the code calls pass the filter.
+/// Calls pass the filter from this many bytes at the beginning of the code.
 pub(crate) const PASSING: u64 = 4096;
-/// The longest path that the kernel takes, with its NUL.
+/// The kernel's limit of a path, its NUL included (`PATH_MAX` of linux/limits.h).
 pub(crate) const PATH_MAX: usize = 4096;
 
-/// How many numbers of calls are looked at.
+/// The length of the table by syscall number; higher numbers always stop.
 pub(crate) const COUNT: u64 = 512;
 
-// What is done about a call.
-/// Where it has a path: nowhere, in its first or in its second argument.
+// The bits of a call's class.
+/// The path argument: none (0), the first (1) or the second (2).
 pub(crate) const PATH_IN: u8 = 3;
-/// Only where there are no other threads: it gives descriptors back, or may wait.
+/// Only performed where there are no other threads: the call closes descriptors, or may
+/// block.
 pub(crate) const ALONE: u8 = 4;
-/// It has a result in memory, behind its path in the list of arguments.
+/// The call writes a result to memory, at the argument after its path.
 pub(crate) const RESULT: u8 = 8;
-/// What is logged of it: one of the following.
+/// The bits of the kind, which says how the call is logged. It is one of the following.
 pub(crate) const KIND: u8 = 0xf0;
-/// A link or permissions.
+/// Reads a link or checks permissions.
 const LINK: u8 = 0x10;
-/// Opening, only for reading.
+/// Opens a file for reading only.
 pub(crate) const OPEN: u8 = 0x20;
-/// Metadata of a path...
+/// Reads metadata of a path.
 pub(crate) const METADATA: u8 = 0x30;
-/// ... or of a descriptor.
+/// Reads metadata relative to a descriptor.
 pub(crate) const METADATA_AT: u8 = 0x40;
-/// Whatever it returns.
+/// Logged with every result.
 pub(crate) const WHATEVER: u8 = 0x50;
-/// The same, of some commands: those that change descriptors, and the question
-/// whether a standard stream is a terminal.
+/// Logged with every result, for commands that change descriptors and for `isatty` on a
+/// standard stream.
 pub(crate) const COMMAND: u8 = 0x60;
-/// Two descriptors, which are logged as its fourth argument.
+/// Makes two descriptors, which are logged as the fourth argument.
 pub(crate) const PAIR: u8 = 0x70;
-/// That it reads, of some descriptors.
+/// Reads from a descriptor.
 pub(crate) const READ: u8 = 0x80;
-/// What it writes, with its bytes.
+/// Writes; the bytes are logged.
 pub(crate) const WRITE: u8 = 0x90;
-/// A position in a standard stream.
+/// Moves or reads the position of a standard stream.
 pub(crate) const SEEK: u8 = 0xa0;
 
-/// Most bytes of a write that is performed: what there is room for in the log.
+/// The longest write in bytes that is performed: the room of one log entry.
 pub(crate) const MOST_WRITTEN: usize = PATH_MAX;
 
-/// The calls that are performed, and what is done about them.
+/// The calls that are performed, with their classes.
 const PERFORMED_AS: [(i64, u8); 29] = [
     (libc::SYS_read, READ | ALONE),
     (libc::SYS_write, WRITE | ALONE),
@@ -80,7 +83,7 @@ const PERFORMED_AS: [(i64, u8); 29] = [
     (libc::SYS_getrandom, WHATEVER),
 ];
 
-/// The calls that are performed: what a filter must let pass from there.
+/// The calls that are performed, and that a filter must let pass from the code.
 pub(crate) const PERFORMED: [i64; PERFORMED_AS.len()] = {
     let mut numbers = [0; PERFORMED_AS.len()];
     let mut index = 0;
@@ -91,10 +94,10 @@ pub(crate) const PERFORMED: [i64; PERFORMED_AS.len()] = {
     numbers
 };
 
-/// What else the code calls for its own ends.
+/// Calls that the code makes for its own purposes.
 pub(crate) const NEEDED: [i64; 1] = [libc::SYS_mmap];
 
-/// Whether a site that makes this call is worth a patch.
+/// Whether the code performs this call, so that a site that makes it can be patched.
 pub(crate) fn handles(nr: u64) -> bool {
     class(nr).is_some()
 }
@@ -104,13 +107,13 @@ fn class(nr: u64) -> Option<u8> {
     known.find_map(|(number, class)| (number.cast_unsigned() == nr).then_some(*class))
 }
 
-/// Which argument of a call is its path.
+/// The index of a call's path argument.
 pub(crate) fn path_argument(nr: u64) -> Option<usize> {
     let path = class(nr)? & PATH_IN;
     usize::from(path).checked_sub(1)
 }
 
-/// Whether a call that was made, and returned this, must not be made again.
+/// Whether a call that returned this value must not be made again.
 pub(crate) fn must_not_repeat(nr: u64, value: i64) -> bool {
     match class(nr).map(|class| class & KIND) {
         Some(WHATEVER | COMMAND | READ | WRITE) => true,
@@ -120,7 +123,7 @@ pub(crate) fn must_not_repeat(nr: u64, value: i64) -> bool {
     }
 }
 
-/// Whether the fourth argument of a logged call is two descriptors.
+/// Whether the fourth argument of a logged call holds two descriptors.
 pub(crate) fn makes_pair(nr: u64) -> bool {
     class(nr).is_some_and(|class| class & KIND == PAIR)
 }
@@ -130,7 +133,7 @@ pub(crate) fn writes(nr: u64) -> bool {
     class(nr).is_some_and(|class| class & KIND == WRITE)
 }
 
-/// The table of what is done about each call, as tracees have it.
+/// The class of each call by number, as tracees map it.
 pub(crate) fn classes() -> [u8; COUNT as usize] {
     let mut table = [0; COUNT as usize];
     for (nr, class) in PERFORMED_AS {

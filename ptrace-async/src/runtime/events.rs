@@ -48,7 +48,7 @@ const SETAFFINITY: u64 = libc::SYS_sched_setaffinity as u64;
 const SETAFFINITY_32: u64 = 241;
 
 impl Shared {
-    /// What a wait status means; `None` when it was dealt with here.
+    /// Translates a wait status into a stop; `None` when it was handled here.
     pub(super) fn interpret(&self, slot: &Rc<Slot>, waited: Waited) -> Option<RawStop> {
         let tid = waited.tid;
         let (signal, event) = (waited.status & 0xff, waited.status >> 8);
@@ -66,7 +66,8 @@ impl Shared {
             libc::PTRACE_EVENT_SECCOMP => self.syscall_stop(slot, tid, true)?,
             libc::PTRACE_EVENT_FORK | libc::PTRACE_EVENT_VFORK | libc::PTRACE_EVENT_CLONE => {
                 let Ok(child) = sys::event_message(tid) else {
-                    // Killed in the stop: nobody will ever know (see `new_tasks`).
+                    // The parent was killed in the stop, so the child is never announced
+                    // (see `new_tasks`).
                     slot.stopped.set(false);
                     return None;
                 };
@@ -102,9 +103,8 @@ impl Shared {
         Some(raw)
     }
 
-    /// A thread other than the leader executed a program: it takes over the
-    /// leader's id, and the leader is gone without a report (ptrace(2),
-    /// "execve(2) under ptrace").
+    /// A thread other than the leader executed a program. It gets the leader's id, and the
+    /// leader ends without a report (ptrace(2), "execve(2) under ptrace").
     fn exec_from_thread(&self, leader: &Rc<Slot>, former: Tid) -> Option<RawStop> {
         let tid = leader.tid.get();
         self.placement.replaced(former, tid);
@@ -160,16 +160,16 @@ impl Shared {
                         sp,
                     });
                 }
-                // An entry stop that ToSyscall brought: the filter's stop
-                // follows if there is to be one.
+                // An entry stop because of `ToSyscall`. If the filter names the call, its
+                // own stop follows.
                 if filtered && !seccomp {
                     self.resume(slot, Resume::Continue, 0);
                     return None;
                 }
                 if !filter.stops(arch, nr, &args) {
                     if seccomp {
-                        // Asked for by a filter of the tracee's own, whose
-                        // tracer we are not: as without any (seccomp(2)).
+                        // A filter of the tracee's own asks for a tracer, and there is none
+                        // for it. The call fails as it does without a tracer (seccomp(2)).
                         if let Ok(mut regs) = sys::registers(tid) {
                             regs.orig_rax = u64::MAX;
                             regs.rax = i64::from(-libc::ENOSYS).cast_unsigned();
@@ -190,15 +190,15 @@ impl Shared {
                             placement::may_show(&start)
                         }
                     };
-                    // Other numbers, other ways to say the same.
+                    // Foreign calls are not decoded, so any of them may show an affinity.
                     if exposes || foreign {
                         self.expose(slot);
                     }
                 }
-                // A leader keeps its number.
+                // An execve of the leader keeps its id.
                 let executes = matches!(nr.cast_signed(), libc::SYS_execve | libc::SYS_execveat);
                 if executes {
-                    // Hosts ask what a program begins with.
+                    // The host may read the affinity that the program starts with.
                     self.placement.restore_affinity(tid);
                 }
                 slot.executing
@@ -235,8 +235,8 @@ impl Shared {
         }
     }
 
-    /// Withdraws from a task that is about to restrict its own calls, or to
-    /// part from its threads.
+    /// Stops logging in a task that is about to restrict its own calls, or to stop sharing
+    /// descriptors or directories with its threads.
     fn withdraw_before_restriction(&self, slot: &Rc<Slot>, nr: u64, args: &[u64; 6]) {
         let parts = nr == libc::SYS_unshare as u64
             || nr == libc::SYS_setns as u64
@@ -250,12 +250,13 @@ impl Shared {
             return;
         }
         let space = slot.space.borrow();
-        // The only reference is the slot's own.
+        // The slot holds the only reference.
         let alone = Rc::strong_count(&space) == 1;
         if confines {
             space.in_process.disable(slot.tid.get(), alone);
             for other in self.slots.borrow().values() {
-                // Its threads may be meant as well.
+                // The restriction may apply to its threads, too
+                // (`SECCOMP_FILTER_FLAG_TSYNC`).
                 if Rc::ptr_eq(&other.space.borrow(), &space) {
                     other.confined.set(true);
                 }
@@ -286,12 +287,12 @@ impl Shared {
                 }
                 space
             }
-            // Nobody saw it being made.
+            // The parent's event was lost, so the task may have a copy of the code.
             None if new_task.parent.is_some() && !thread => {
                 in_process::disable_logging(tid);
                 Rc::default()
             }
-            // Threads attached to one by one.
+            // Threads of an attached process arrive one by one.
             None => slots
                 .values()
                 .find(|other| other.tgid.get() == tgid)

@@ -1,19 +1,18 @@
 //! The executor: one thread that waits for tracees and runs their functions.
 //!
-//! Every task that is traced is handled by one async function, which lives as
-//! long as the task does (libptrace, section 5.2.2). The executor is not a
-//! general one: it blocks in `waitid(P_ALL, __WALL | __WNOTHREAD)`, which
-//! reports only children and tracees of its own thread, so that it never
-//! steals a host application's children and several can coexist. Work that
-//! blocks (hashing, copying, reading a store) goes to worker threads through
-//! [`Handle::blocking`]; their completion interrupts the wait.
+//! One async function handles each traced task and lives as long as the task does
+//! (libptrace, section 5.2.2). The executor is not a general one: it blocks in
+//! `waitid(P_ALL, __WALL | __WNOTHREAD)`. That call reports only children and tracees of
+//! the calling thread. The executor therefore never steals a host application's children,
+//! and several executors can coexist. Work that blocks (hashing, copying, reading a store)
+//! goes to worker threads through [`Handle::blocking`]; their completion interrupts the
+//! wait.
 //!
-//! **Invariants.** A stop is routed to exactly one function, in the order of
-//! arrival. A task starts only after its parent's function has seen the fork
-//! event that made it, whichever of the two the kernel reported first. A
-//! function that ends early leaves its task running, unobserved but never
-//! stuck. A request about a task that has gone, or whose id another thread took
-//! over, is refused with `ESRCH`, never sent to whoever has that id now.
+//! **Invariants.** A stop is routed to exactly one function, in the order of arrival. The
+//! function of a new task starts only after its parent's function has seen the fork event,
+//! in whichever order the kernel reported the two. A function that ends early leaves its
+//! task running, unobserved but never stuck. A request about a task that has ended, or
+//! whose id now belongs to another thread, fails with `ESRCH` and is not sent.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -80,19 +79,18 @@ impl Runtime {
         }
     }
 
-    /// Keeps the patched copies of C libraries that
-    /// [`Tracee::perform_in_process`] makes in this directory (2 MB each, eight
-    /// at most), which is made when it is needed. Only this user may write there.
-    /// Otherwise each runtime makes its own in memory, which takes some
-    /// milliseconds.
+    /// Sets the directory where the patched copies of C libraries are kept that
+    /// [`Tracee::perform_in_process`] makes (2 MB each, eight at most). The directory is
+    /// created when it is needed, and only this user may write there. Without it each
+    /// runtime makes copies in memory, which takes some milliseconds.
     pub fn keep_copies_in(&self, dir: impl Into<PathBuf>) {
         *self.shared.copies.borrow_mut() = Some(dir.into());
     }
 
-    /// Starts a program under trace. Its function runs once [`Runtime::run`]
-    /// does; its first stop comes before the program's own execve. Until that has
-    /// succeeded its memory is this process's: what is injected or written there
-    /// happens here.
+    /// Starts a program under trace. Its function runs once [`Runtime::run`] does, and its
+    /// first stop comes before the program's own execve. Until that execve has succeeded,
+    /// the task shares this process's memory: injected calls and writes act on this
+    /// process.
     ///
     /// # Errors
     /// When cloning or `PTRACE_SEIZE` fails (`EPERM` where ptrace is forbidden).
@@ -113,8 +111,9 @@ impl Runtime {
     /// # Errors
     /// As `PTRACE_SEIZE` (`EPERM`, `ESRCH`) and reading `/proc/PID/task`.
     pub fn attach(&self, pid: Tid) -> io::Result<()> {
-        // Threads made while we look are caught by looking until nothing new
-        // appears; those made by seized threads are traced from their start.
+        // The directory is read again until no new thread appears, because threads may be
+        // created meanwhile. Threads that seized threads create are traced from their
+        // start.
         loop {
             let mut found = false;
             for entry in std::fs::read_dir(format!("/proc/{pid}/task"))? {
@@ -138,12 +137,12 @@ impl Runtime {
                             flags: flags as u64,
                         };
                         self.shared.new_tasks.expect(tid, new_task);
-                        // ESRCH: it is ending, which it will report.
+                        // ESRCH: the task is ending, and its end will be reported.
                         let _ = sys::interrupt(tid);
                         found = true;
                     }
                     Err(error) if error.raw_os_error() == Some(libc::ESRCH) => {}
-                    // A thread that a seized sibling has just made is ours already.
+                    // A thread that a seized sibling has just created is traced already.
                     Err(error) if error.raw_os_error() == Some(libc::EPERM) && tid != pid => {}
                     Err(error) => return Err(error),
                 }
@@ -167,11 +166,11 @@ impl Runtime {
         self.run_until(&handler, || false).map(drop)
     }
 
-    /// As [`run`](Self::run), but returns when `is_enough`, which is asked whenever all
-    /// functions that have been woken wait again: true then, and tasks stay as they are until
-    /// the next call. False when the last of them has gone.
+    /// As [`run`](Self::run), but returns `true` as soon as `is_enough` does. It is asked
+    /// whenever all woken functions wait again, and the tasks stay as they are until the
+    /// next call. Returns `false` when the last task has ended.
     ///
-    /// Nothing that a task does is lost in between: it is reported by the next call.
+    /// The next call reports everything that tasks do in between.
     ///
     /// # Errors
     /// When waitid fails in an unexpected way.
@@ -198,7 +197,8 @@ impl Runtime {
             let mut waited = if self.shared.new_tasks.nobody_waits() {
                 Ok(None)
             } else {
-                // Announcements that have come already need no questions.
+                // Reports that are already there may announce the waiting tasks, so they
+                // are handled first.
                 let waited = sys::wait(&self.shared.remote.flag, false);
                 if matches!(waited, Ok(None)) {
                     self.start_unannounced(&make);
@@ -215,7 +215,7 @@ impl Runtime {
                 }
                 Ok(None) => {}
                 Err(error) if error.raw_os_error() == Some(libc::ECHILD) => {
-                    // Nobody is traced any more, whatever was announced.
+                    // No tracee is left, even if some were announced.
                     self.shared.slots.borrow_mut().clear();
                     self.shared.new_tasks.forget();
                     if self.shared.functions.borrow().is_empty() {
@@ -250,7 +250,7 @@ impl Runtime {
         }
     }
 
-    /// Lets a task go on whose function does not care any more.
+    /// Resumes a task whose function has ended.
     fn release(&self, slot: &Rc<Slot>) {
         slot.mailbox.borrow_mut().clear();
         if slot.gone.get() || !slot.stopped.get() {
@@ -276,14 +276,15 @@ impl Runtime {
                 shared.placement.ended(waited.tid);
                 slot.leave_space();
                 shared.end_nested(&slot);
-                // It may still be asked what it has done.
+                // Its function may still ask for its unstopped calls.
                 self.deliver(&slot, RawStop::end(waited));
                 shared.slots.borrow_mut().remove(&waited.tid);
             }
             Some(slot) if shared.is_nested_stop(&slot, waited) => {}
             Some(slot) => {
                 if let Some(raw) = shared.interpret(&slot, waited) {
-                    // Before it goes on, and executes another program, say.
+                    // Read while the parent is stopped: it may execute another program once
+                    // it runs.
                     let inherited = match raw {
                         RawStop::Spawned { flags, child, .. } => {
                             shared.placement.child_created(waited.tid, child);
@@ -313,7 +314,7 @@ impl Runtime {
         }
     }
 
-    /// Starts those whose parents cannot announce them any more.
+    /// Starts the tasks whose parents cannot announce them any more.
     fn start_unannounced(&self, make: &dyn Fn(Tracee<Started>) -> Function) {
         let running: Vec<(Tid, Tid)> = self
             .shared
@@ -373,14 +374,14 @@ impl Runtime {
 }
 
 impl Drop for Runtime {
-    /// Ends what is still traced, so that nothing hangs in a stop for ever: it
-    /// is killed under [`Options::exit_kill`], otherwise what is stopped is
-    /// detached, and the kernel detaches the rest when the thread ends.
+    /// Ends tracing, so that no task stays in a stop for ever. Under [`Options::exit_kill`]
+    /// all tracees are killed. Otherwise stopped tasks are detached, and the kernel
+    /// detaches the rest when the thread ends.
     fn drop(&mut self) {
         let shared = &self.shared;
-        // What the thread does next is not ours to place.
+        // The thread does other work from here on, on any of its CPUs.
         shared.placement.reset();
-        // Functions hold the tracees, which hold what is shared.
+        // Functions own the tracees, which own references to the shared state.
         let functions = std::mem::take(&mut *shared.functions.borrow_mut());
         drop(functions);
         let slots: Vec<Rc<Slot>> = shared.slots.borrow_mut().drain().map(|(_, s)| s).collect();
@@ -397,12 +398,12 @@ impl Drop for Runtime {
         for &tid in &left {
             sys::kill(tid);
         }
-        // Until they are, or nothing is left to wait for.
+        // Waits until all have ended, or no child is left.
         while !left.is_empty() {
             match sys::wait(&shared.remote.flag, true) {
                 Ok(Some(waited)) if waited.is_end() => left.retain(|&tid| tid != waited.tid),
                 Ok(Some(waited)) => {
-                    // A stop on the way out, or of a child made meanwhile.
+                    // A stop on the way to the end, or of a child created meanwhile.
                     sys::kill(waited.tid);
                     let _ = sys::resume(waited.tid, Resume::Continue, 0);
                 }

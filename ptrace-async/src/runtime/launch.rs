@@ -3,17 +3,16 @@
 //! The child waits on a pipe until it is seized, installs the filter and
 //! executes; the tracer therefore sees its execve like any other.
 //!
-//! Until then it shares its parent's memory, as after vfork(2), but the parent goes
-//! on: neither pays for copies of pages that nobody is going to need (2 to 6 % of a
-//! `pcache make` with nothing to do).
+//! Until then it shares its parent's memory, as after vfork(2), but the parent runs on.
+//! Neither pays for copies of pages that are never needed (2 to 6 % of a `pcache make` with
+//! nothing to do).
 //!
-//! **Why that is safe.** The child has a stack of its own and reads one block, which
-//! nobody changes and which lives until the child has executed or ended
-//! ([`Launched`]). It makes its calls by itself, because those of the C library
-//! keep the error where the parent keeps its own. All signals are blocked until
-//! none has a handler any more in the child (which has its own table of them), so
-//! that no handler of the parent's runs there. If something ends it with a core dump
-//! in these microseconds, Linux before 5.16 ends its parent, too.
+//! **Why that is safe.** The child has a stack of its own. It reads one block, which is not
+//! changed and which lives until the child has executed or ended ([`Launched`]). It makes
+//! raw system calls, because the C library's wrappers would write the parent's `errno`. All
+//! signals are blocked until the child has no handlers any more, so that no handler of the
+//! parent runs in it. If the child dumps core in these microseconds, Linux before 5.16 ends
+//! its parent, too.
 #![expect(
     unsafe_code,
     reason = "a child that shares our memory; see the argument above"
@@ -28,7 +27,7 @@ use super::options::{Interception, Options, trace_options};
 use crate::event::Tid;
 use crate::sys;
 
-/// What to execute, as execve takes it, with the places to try.
+/// A program to execute: the paths to try, arguments, environment, signal actions.
 #[derive(Debug, Clone)]
 pub struct Program {
     /// Paths to try in order (what a search along `PATH` yields).
@@ -85,8 +84,7 @@ impl Program {
         })
     }
 
-    /// Forgets the first candidates, as long as there is nothing; if there is
-    /// nothing anywhere, none.
+    /// Drops the leading candidates that do not exist. Keeps all if none exists.
     pub fn skip_missing(&mut self) {
         use std::os::unix::ffi::OsStrExt;
         let is_missing = |candidate: &CString| {
@@ -107,21 +105,21 @@ pub const SETUP_FAILED: i32 = 125;
 
 /// For execvp's rule that a file without a known format is a shell script.
 const SHELL: &CStr = c"/bin/sh";
-/// What the child's few frames need many times over.
+/// The child's stack in bytes, many times the size of its few frames.
 const STACK: usize = 32 << 10;
 /// Signals are numbered from 1 to this.
 const SIGNALS: i32 = 64;
 
-/// What a child is made from that has not executed yet.
+/// The memory of a child that has not executed yet.
 pub(super) struct Launched {
     tid: Tid,
-    /// Shared with the child, which does not know Rust's rules: only it uses them.
+    /// Shared with the child. Only the child uses them until it has executed or ended.
     block: *mut Block,
     stack: *mut [u8],
 }
 
-/// Children that have not executed yet. What is left in the end is never freed,
-/// because somebody may use it.
+/// Children that have not executed yet. The memory of those that remain is never freed,
+/// because they may still use it.
 #[derive(Default)]
 pub(super) struct Launches(RefCell<Vec<Launched>>);
 
@@ -132,8 +130,8 @@ impl Launches {
         tid
     }
 
-    /// The kernel has said that this task, if it is one of them, has executed a
-    /// program or ended.
+    /// Frees a child's memory after the kernel reported its execve or its end. Other ids
+    /// are ignored.
     pub(super) fn over(&self, tid: Tid) {
         let mut all = self.0.borrow_mut();
         if let Some(at) = all.iter().position(|launched| launched.tid == tid) {
@@ -149,7 +147,7 @@ impl Launched {
     /// # Safety
     /// The child has executed a program or ended.
     unsafe fn free(self) {
-        // SAFETY: both come from `Box::into_raw`, and nobody uses them any more.
+        // SAFETY: both come from `Box::into_raw`, and the child does not use them any more.
         unsafe {
             drop(Box::from_raw(self.block));
             drop(Box::from_raw(self.stack));
@@ -157,29 +155,29 @@ impl Launched {
     }
 }
 
-/// All that the child needs.
+/// Everything that the child reads.
 struct Block {
     go_read: c_int,
     go_write: c_int,
-    /// Signals that are not to be as they are, and what they are to be.
+    /// Signals whose action changes, with the new action.
     actions: Vec<(c_int, libc::sighandler_t)>,
     no_new_privs: bool,
     filter: Option<libc::sock_fprog>,
-    /// To be tried in turn.
+    /// The paths to try, in order.
     candidates: Vec<*const c_char>,
     argv: Vec<*const c_char>,
-    /// The same for a script: its place is the second.
+    /// The arguments for a script, whose path is the second.
     script_argv: Vec<*const c_char>,
     envp: Vec<*const c_char>,
     mask: u64,
-    /// What the pointers above point into.
+    /// The owners of the memory that the pointers above point into.
     _program: Program,
     _filter: Vec<libc::sock_filter>,
 }
 
 impl Block {
     fn new(program: &Program, options: &Options, mask: u64, go: [c_int; 2]) -> Self {
-        // The strings stay where they are when the program moves.
+        // Moving the program does not move the heap memory of its strings.
         let mut program = program.clone();
         // Each attempt would be two stops.
         program.skip_missing();
@@ -223,10 +221,10 @@ impl Block {
         }
     }
 
-    /// The child's life. Returns the status to exit with.
+    /// Runs in the child. Returns the status to exit with.
     ///
     /// # Safety
-    /// To be called in the child only.
+    /// Only the child may call it.
     unsafe fn run(&mut self) -> c_int {
         let pointer = |of: *const c_void| of as usize;
         // SAFETY: all pointers are to this block or to this frame, and of the types
@@ -281,7 +279,7 @@ impl Block {
     }
 }
 
-/// What a signal is to be in the child, if it is not so already: programs do not
+/// The action that a signal gets in the child; `None` if it has it already. Programs do not
 /// inherit handlers, and the child must not run any.
 fn action(program: &Program, signal: c_int) -> Option<libc::sighandler_t> {
     let mut present = [0_usize; 4];
@@ -298,7 +296,8 @@ fn action(program: &Program, signal: c_int) -> Option<libc::sighandler_t> {
     (wanted != present[0]).then_some(wanted)
 }
 
-/// A system call that leaves `errno` alone: what it returns, or the error, negated.
+/// Makes a raw system call, which does not touch `errno`. Returns its result or the negated
+/// error.
 ///
 /// # Safety
 /// As of the call.
@@ -323,8 +322,8 @@ unsafe fn call(number: i64, arguments: [usize; 5]) -> isize {
 }
 
 extern "C" fn child(block: *mut c_void) -> c_int {
-    // SAFETY: `launch` passes the block, which nobody else touches now. Returning
-    // would call exit(2) for us, by way of the C library; so would nothing else here.
+    // SAFETY: `launch` passes the block, which no other thread touches now. The child ends
+    // here: returning would run the C library's exit code.
     unsafe {
         let status = (*block.cast::<Block>()).run();
         call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0]);
@@ -347,7 +346,7 @@ fn block_signals(mask: u64) -> u64 {
     before
 }
 
-/// Whether our own child has ended already; it can be waited for as before.
+/// Whether the child has ended already. Its end can still be waited for.
 fn is_over(child: Tid) -> bool {
     // SAFETY: a structure of numbers, which the kernel fills.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
@@ -358,7 +357,7 @@ fn is_over(child: Tid) -> bool {
     waited == 0 && unsafe { info.si_pid() } == child
 }
 
-/// Waits until our own child has ended; `false` if that cannot be known.
+/// Waits until the child has ended; `false` if its end cannot be learned.
 fn has_ended(child: Tid) -> bool {
     loop {
         let mut status = 0;
@@ -374,14 +373,14 @@ fn has_ended(child: Tid) -> bool {
     }
 }
 
-/// Makes the child that is to execute the program, and has it traced.
+/// Creates the child that will execute the program, and seizes it.
 ///
-/// A child that somebody kills before that is one all the same: its end is reported, as it
-/// would be a moment later.
+/// A child that is killed before it is seized is not an error: its end is reported like any
+/// other.
 pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Launched> {
     let (launched, go_write) = clone(program, options)?;
     if let Err(error) = trace(&launched, options, &go_write) {
-        // It ends because its pipe closes.
+        // The child ends because its pipe closes.
         drop(go_write);
         if has_ended(launched.tid) {
             // SAFETY: it does not use our memory any more.
@@ -392,7 +391,7 @@ pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Launche
     Ok(launched)
 }
 
-/// A child that waits for a byte in the pipe.
+/// Creates a child that waits for a byte in the pipe.
 fn clone(program: &Program, options: &Options) -> io::Result<(Launched, io::PipeWriter)> {
     let (go_read, go_write) = io::pipe()?;
     let mask = block_signals(u64::MAX);
@@ -418,13 +417,13 @@ fn clone(program: &Program, options: &Options) -> io::Result<(Launched, io::Pipe
     Ok((launched, go_write))
 }
 
-/// Seizes the child, and lets it go on; its first stop is before its execve, or its end.
+/// Seizes the child and resumes it. Its first stop comes before its execve, or at its end.
 fn trace(launched: &Launched, options: &Options, go: &io::PipeWriter) -> io::Result<()> {
     let tid = launched.tid;
     sys::seize(tid, trace_options(options))
         .and_then(|()| sys::interrupt(tid))
         .and_then(|()| { go }.write_all(&[1]))
-        // Nobody can seize what has ended.
+        // A child that has ended cannot be seized.
         .or_else(|error| if is_over(tid) { Ok(()) } else { Err(error) })
 }
 
@@ -447,7 +446,7 @@ mod tests {
         let options = &runtime.shared.options;
         let (launched, go) = clone(&program, options).expect("there may be one more");
         assert!(!is_over(launched.tid));
-        // SAFETY: our own child, which nobody has waited for.
+        // SAFETY: our own child, which was not waited for yet.
         unsafe { libc::kill(launched.tid, libc::SIGKILL) };
         while !is_over(launched.tid) {
             std::thread::yield_now();

@@ -1,4 +1,9 @@
 //! The runtime: one async function for each traced task.
+//!
+//! From the ground up: options and stops (`options`, `raw`), address spaces and tasks
+//! (`in_process`, `space`, `slot`, `new_tasks`), the shared state (`shared`,
+//! `resume`), the operations on a tracee (`tracee`), wait statuses (`events`), and
+//! the loop (`executor`).
 
 mod events;
 mod executor;

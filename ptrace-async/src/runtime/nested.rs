@@ -1,4 +1,4 @@
-//! Tasks that another tracee has attached to: their stops, and how they go on.
+//! Stops of tasks that another tracee has attached to, and how those tasks are resumed.
 //!
 //! The calls of the attaching task are answered in `tracee/nested.rs`.
 
@@ -9,7 +9,7 @@ use super::slot::Slot;
 use crate::sys::{self, Waited};
 
 impl Shared {
-    /// Takes a stop that only a nested tracer asked for.
+    /// Whether a stop belongs to a nested tracer only. If so, it is handled here.
     pub(super) fn is_nested_stop(&self, slot: &Slot, waited: Waited) -> bool {
         let Some(tracer) = slot.nested.tracer.get() else {
             return false;
@@ -25,7 +25,7 @@ impl Shared {
         true
     }
 
-    /// A task has ended: what it held goes on, who waits for it is told.
+    /// A task has ended: its targets are resumed, and its nested tracer is woken.
     pub(super) fn end_nested(&self, slot: &Slot) {
         if let Some(tracer) = slot.nested.tracer.take() {
             self.remote.push(tracer);

@@ -1,12 +1,11 @@
 //! New tasks between their parent's event and their own first stop.
 //!
-//! The kernel reports the two in any order, and each may be missing: a child
-//! can be killed before its first stop, a parent before its event was seen.
+//! The kernel reports the two in any order, and each may be missing. A child can be killed
+//! before its first stop, and a parent before its event was read.
 //!
-//! A child that comes first is held until its parent announces it. When no task
-//! that could have made it is on its way through a clone any more, the event is
-//! lost (its parent was killed, or another thread's execve ended it), and the
-//! child is let go.
+//! A child that reports first waits until its parent announces it. When no task that could
+//! have created it is inside a clone any more, the event is lost: the parent was killed, or
+//! another thread's execve ended it. The child then starts without an announcement.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -17,12 +16,12 @@ use super::space::Space;
 use crate::event::Tid;
 use crate::sys::Waited;
 
-/// Where a task comes from.
+/// The origin of a task.
 #[derive(Debug, Clone, Default)]
 pub(super) struct NewTask {
-    /// The task that made it.
+    /// The parent.
     pub(super) parent: Option<Tid>,
-    /// What that task was at that moment, if it was seen.
+    /// The state that it inherits, if the parent's event was seen.
     pub(super) inherited: Option<InheritedState>,
     /// Its process, where that does not follow from its parent.
     pub(super) tgid: Option<Tid>,
@@ -30,22 +29,22 @@ pub(super) struct NewTask {
     pub(super) flags: u64,
 }
 
-/// What a task has from the one that made it.
+/// The state that a task inherits from its parent.
 #[derive(Debug, Clone)]
 pub(super) struct InheritedState {
-    /// The memory that it shares, or has a copy of.
+    /// The address space that it shares or copies.
     pub(super) space: Rc<Space>,
-    /// It shares the memory, and not all else.
+    /// It shares memory, but not descriptors and directories as a thread does.
     pub(super) partial_sharer: bool,
     pub(super) confined: bool,
 }
 
-/// Tasks of which only one half was seen.
+/// Tasks of which only the announcement or only the first stop was seen.
 #[derive(Debug, Default)]
 pub(super) struct NewTasks {
-    /// Announced, not yet seen.
+    /// Announced, but not stopped yet.
     expected: RefCell<FxHashMap<Tid, NewTask>>,
-    /// First stop, or end, of tasks that nobody has announced.
+    /// The first stop (or the end) of tasks that were not announced.
     held: RefCell<FxHashMap<Tid, Waited>>,
 }
 
@@ -58,7 +57,7 @@ impl NewTasks {
         self.expected.borrow_mut().insert(tid, new_task);
     }
 
-    /// All that are known by name and were not started.
+    /// The ids of all that are known and not started.
     pub(super) fn unseen(&self) -> Vec<Tid> {
         let held = self.held.borrow();
         let alive = held.values().filter(|first| !first.is_end());
@@ -70,17 +69,16 @@ impl NewTasks {
             .collect()
     }
 
-    /// None of them will come any more.
+    /// Forgets all: no tracee is left.
     pub(super) fn forget(&self) {
         self.expected.borrow_mut().clear();
         self.held.borrow_mut().clear();
     }
 
-    /// A task was announced; what it has reported already.
+    /// A parent announced a task; returns what the task has reported already.
     pub(super) fn announced(&self, tid: Tid, new_task: &NewTask) -> Option<Waited> {
         let held = self.held.borrow_mut().remove(&tid);
-        // An end that was never announced may be that of a former owner of
-        // this id.
+        // An end without an announcement may belong to a former owner of this id.
         let held = held.filter(|first| !first.is_end() || !exists(tid));
         if held.is_none() {
             self.expect(tid, new_task.clone());
@@ -88,7 +86,7 @@ impl NewTasks {
         held
     }
 
-    /// A task that is not known reports; how it came to be, if that is known.
+    /// An unknown task reports; returns its origin if it was announced.
     pub(super) fn reported(&self, waited: Waited) -> Option<NewTask> {
         let new_task = self.expected.borrow_mut().remove(&waited.tid);
         if new_task.is_none() {
@@ -97,12 +95,12 @@ impl NewTasks {
         new_task
     }
 
-    /// Whether nobody is held that still lives.
+    /// Whether no living task waits for its announcement.
     pub(super) fn nobody_waits(&self) -> bool {
         self.held.borrow().values().all(Waited::is_end)
     }
 
-    /// Takes those whose announcement cannot come any more. `running` are the
+    /// Removes and returns the tasks that cannot be announced any more. `running` lists the
     /// tasks that are not in a stop, with their processes.
     pub(super) fn lost(&self, running: &[(Tid, Tid)]) -> Vec<(Waited, NewTask)> {
         let waiting: Vec<Waited> = {
@@ -140,7 +138,7 @@ impl NewTasks {
     }
 }
 
-/// Whether a task is inside a call that makes tasks, or may be.
+/// Whether a task is, or may be, inside a call that creates tasks.
 fn may_be_cloning(tid: Tid) -> bool {
     // "running", "-1 SP PC", or a number with its arguments (proc(5)).
     let Ok(text) = std::fs::read_to_string(format!("/proc/{tid}/syscall")) else {
@@ -159,8 +157,8 @@ fn exists(tid: Tid) -> bool {
     std::fs::exists(format!("/proc/{tid}")).unwrap_or(false)
 }
 
-/// The process a task belongs to and that one's parent, from `/proc`; the task
-/// itself and 0 when it is gone.
+/// The process of a task and the parent of that process, from `/proc`. Returns the task
+/// itself and 0 when the task has ended.
 fn family(tid: Tid) -> (Tid, Tid) {
     let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
     let field = |name: &str| {

@@ -1,4 +1,4 @@
-//! How a runtime makes syscalls stop, and what it asks ptrace(2) for.
+//! How a runtime makes syscalls stop, and its ptrace(2) options.
 
 use crate::filter::Filter;
 
@@ -8,8 +8,8 @@ pub enum Interception {
     /// By a seccomp filter in the tracee: only what the filter names stops.
     /// Needs no_new_privs (which disarms set-uid programs) or `CAP_SYS_ADMIN`.
     Seccomp(Filter),
-    /// Every syscall stops twice, and those the filter does not name go on at
-    /// once: slow, but leaves privileges alone and needs nothing installed.
+    /// Every syscall stops twice, and calls that the filter does not name are resumed at
+    /// once. This is slow, but keeps privileges and installs nothing in the tracee.
     Ptrace(Filter),
 }
 
@@ -36,7 +36,7 @@ pub struct Options {
 pub(super) fn trace_options(options: &Options) -> i32 {
     let seccomp = match options.interception {
         Interception::Seccomp(_) => libc::PTRACE_O_TRACESECCOMP,
-        // Whatever filter the tracee has then, it is not ours.
+        // Any filter in the tracee is then its own.
         Interception::Ptrace(_) => 0,
     };
     libc::PTRACE_O_TRACESYSGOOD

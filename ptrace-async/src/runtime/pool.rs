@@ -1,7 +1,7 @@
 //! Worker threads for work that blocks.
 //!
-//! **Invariant:** every job answers exactly once, a job that panics with its
-//! panic, so that nobody waits for ever and no worker is lost.
+//! **Invariant:** every job answers exactly once, and a job that panics answers with its
+//! panic. So no caller waits for ever and no worker is lost.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
@@ -77,7 +77,7 @@ impl Pool {
         }));
         let shared = state.clone();
         let job = Box::new(move || {
-            // What the job captured is gone with it, whether it panicked or not.
+            // The job and everything it captured are dropped here, even if it panicked.
             let value = catch_unwind(AssertUnwindSafe(work));
             open.fetch_sub(1, Ordering::Relaxed);
             let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,7 @@ struct AnswerState<T> {
     waker: Option<Waker>,
 }
 
-/// Resolves to what a job returned, or goes on with its panic.
+/// Resolves to the result of a job, or resumes its panic.
 pub(super) struct Answer<T> {
     state: Arc<Mutex<AnswerState<T>>>,
 }

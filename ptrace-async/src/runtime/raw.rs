@@ -1,9 +1,9 @@
-//! Stops as the executor routes them, before they are given to a function.
+//! Stops as the executor routes them, before a function receives them.
 
 use crate::event::Tid;
 use crate::sys::Waited;
 
-/// How a task came to be.
+/// The kind of call that created a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SpawnKind {
     /// fork, or clone with `SIGCHLD` and nothing shared.
@@ -14,7 +14,7 @@ pub enum SpawnKind {
     Clone,
 }
 
-/// A stop before it is given to its function.
+/// A stop before its function receives it.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum RawStop {
     Prehook {
@@ -43,7 +43,7 @@ pub(super) enum RawStop {
 }
 
 impl RawStop {
-    /// The end that was waited for.
+    /// The end of a task as waitid reported it.
     pub(super) fn end(waited: Waited) -> Self {
         match waited.code {
             libc::CLD_EXITED => Self::Exited(waited.status),

@@ -1,9 +1,9 @@
 //! Waking the tracer from other threads.
 //!
-//! **Invariant:** after [`Remote::push`] the tracer polls the function, however
-//! far it was on its way into the kernel. The flag is set before the signal is
-//! sent; the tracer's wait looks at the flag, and a signal between that look
-//! and the kernel makes it turn back (see `sys::install_wake_handler`).
+//! **Invariant:** after [`Remote::push`] the tracer polls the function, even if it was
+//! about to enter the kernel. The flag is set before the signal is sent; the tracer's wait
+//! looks at the flag, and a signal between that look and the kernel makes it turn back (see
+//! `sys::install_wake_handler`).
 
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -11,7 +11,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use crate::event::Tid;
 use crate::sys;
 
-/// What other threads may touch.
+/// The state that other threads may touch.
 pub(super) struct Remote {
     tracer: Tid,
     /// Not zero while there is something in `woken`.

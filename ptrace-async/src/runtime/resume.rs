@@ -1,4 +1,4 @@
-//! Letting stopped tasks go on.
+//! Resuming stopped tasks.
 
 use std::rc::{Rc, Weak};
 
@@ -8,7 +8,7 @@ use super::slot::{PathPrefix, Slot, StopPoint};
 use crate::sys::{self, Resume};
 
 impl Shared {
-    /// How a task is resumed when nobody asked for more.
+    /// How a task is resumed when its function asks for no particular stop.
     pub(super) fn usual_resume(&self) -> Resume {
         match self.options.interception {
             Interception::Seccomp(_) => Resume::Continue,
@@ -24,12 +24,12 @@ impl Shared {
         slot.registers.set(None);
         let tid = slot.tid.get();
         if slot.killed.get() && how != Resume::Detach {
-            // It has gone on. Its next stop is its last one (PTRACE_EVENT_EXIT), and if that has
-            // come meanwhile, it has not been reported: from there it would go on unseen.
+            // The task runs already. Its next stop is its last one (PTRACE_EVENT_EXIT).
+            // That stop may have come but not been reported, and resuming would skip it.
             return;
         }
         let how = match how {
-            // Its waits are answered here, whatever the filter names.
+            // Its `wait4` must stop even if the filter does not name it.
             Resume::Continue if slot.nested.has_attached() => Resume::ToSyscall,
             how => how,
         };

@@ -1,4 +1,4 @@
-//! What the runtime, its handles and its tracees share.
+//! The state that the runtime, its handles and its tracees share.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -39,13 +39,13 @@ pub(crate) struct Shared {
     pub(super) pool: RefCell<Option<Pool>>,
     pub(super) stops: Cell<u64>,
     pub(super) placement: Placement,
-    /// Who may look at the affinity of others; some have ended.
+    /// Tasks that may look at the affinity of others; some may have ended.
     pub(super) affinity_observers: RefCell<Vec<Weak<Slot>>>,
-    /// Address spaces that log lookups.
+    /// Address spaces that log calls.
     pub(super) patched: RefCell<Vec<Weak<Space>>>,
-    /// Where they do, made when the first needs it.
+    /// The memory of all logs, created for the first address space.
     pub(super) arena: RefCell<Option<Rc<LogMemory>>>,
-    /// Where patched copies of libraries are kept.
+    /// The directory of patched copies of libraries.
     pub(super) copies: RefCell<Option<PathBuf>>,
 }
 
@@ -62,7 +62,7 @@ impl Shared {
         Ok(arena.insert(new).clone())
     }
 
-    /// An address space logs lookups from now on.
+    /// Notes that an address space logs calls from now on.
     pub(super) fn note_patched(&self, space: &Rc<Space>) {
         let mut patched = self.patched.borrow_mut();
         patched.retain(|space| space.strong_count() > 0);
@@ -83,8 +83,8 @@ impl std::fmt::Debug for Handle {
 }
 
 impl Handle {
-    /// Runs `work` on a worker thread; the calling function sleeps meanwhile,
-    /// other tracees go on.
+    /// Runs `work` on a worker thread. The calling function sleeps until it is done; other
+    /// tracees run on.
     pub async fn blocking<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -96,7 +96,7 @@ impl Handle {
         receiver.await
     }
 
-    /// Where threads that the host has of its own enter themselves.
+    /// The registry in which the host's own threads enter themselves.
     pub fn host_threads(&self) -> HostThreads {
         self.shared.placement.host_threads()
     }

@@ -1,4 +1,4 @@
-//! What the runtime knows of one task, and of one address space.
+//! The state of one traced task.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -11,10 +11,10 @@ use super::space::Space;
 use crate::event::Tid;
 use crate::sys;
 
-/// What a task that nobody resumes must be resumed with.
+/// The stop that a task is in, which decides how it is resumed without its function.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum StopPoint {
-    /// Anywhere.
+    /// Any other stop.
     Other,
     /// Before the delivery of this signal.
     Signal(i32),
@@ -23,7 +23,7 @@ pub(super) enum StopPoint {
 }
 
 impl StopPoint {
-    /// The signal that a task resumed from here is to get.
+    /// The signal that a task resumed from here receives.
     pub(super) fn signal(self) -> i32 {
         match self {
             Self::Signal(signal) => signal,
@@ -32,7 +32,7 @@ impl StopPoint {
     }
 }
 
-/// The start of a path argument, read once for all who want it.
+/// The start of a path argument, read once for all uses in a stop.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PathPrefix {
     address: u64,
@@ -40,7 +40,7 @@ pub(super) struct PathPrefix {
     bytes: [u8; PREFIX_LEN],
 }
 
-/// What a first read of a string asks for (see `Memory::read_c_string`).
+/// The length of a first read of a string (see `Memory::read_c_string`).
 const PREFIX_LEN: usize = 256;
 
 impl PathPrefix {
@@ -62,7 +62,7 @@ impl PathPrefix {
         self.bytes[..self.length].starts_with(prefix)
     }
 
-    /// Fills the whole buffer, if that is what was read.
+    /// Fills the buffer from this prefix, if it covers all of it; returns whether it did.
     pub(super) fn copy(&self, address: u64, buffer: &mut [u8]) -> bool {
         let known = self.address == address && buffer.len() <= self.length && !buffer.is_empty();
         if known {
@@ -72,18 +72,18 @@ impl PathPrefix {
     }
 }
 
-/// A task's part in somebody's `ptrace`.
+/// A task's state in the `ptrace` calls of another tracee.
 #[derive(Debug, Default)]
 pub(super) struct Nested {
     /// The function (by key) of the task that attached to this one.
     pub(super) tracer: Cell<Option<u64>>,
-    /// That task's interruption is still to come.
+    /// The stop for that task is still to come.
     pub(super) interrupt_pending: Cell<bool>,
-    /// Standing, because that task wants it so.
+    /// Stopped on behalf of that task.
     pub(super) is_stopped_for: Cell<bool>,
-    /// The stop was waited for.
+    /// The attaching task has waited for the stop.
     pub(super) is_stop_reported: Cell<bool>,
-    /// Has attached to some task.
+    /// The task itself has attached to another.
     pub(super) has_attached: Cell<bool>,
 }
 
@@ -102,43 +102,44 @@ pub(crate) struct Slot {
     pub(super) tgid: Cell<Tid>,
     pub(super) parent: Option<Tid>,
     pub(super) mailbox: RefCell<VecDeque<RawStop>>,
-    /// Reaped or replaced: no ptrace request makes sense any more.
+    /// Reaped or replaced: ptrace requests make no sense any more.
     pub(super) gone: Cell<bool>,
-    /// In a stop that nobody resumed yet.
+    /// In a stop, not resumed yet.
     pub(super) stopped: Cell<bool>,
     pub(super) stop_point: Cell<StopPoint>,
     /// The function asked for the exit stop of the current syscall.
     pub(super) wants_exit: Cell<bool>,
-    /// It is stopped before an execve, which keeps its number.
+    /// Stopped before an execve, which keeps its id.
     pub(super) executing: Cell<bool>,
     /// It has asked for its CPU affinity, or may read it: it is never narrowed.
     pub(super) exposed: Cell<bool>,
-    /// Memory that was read in the current stop already.
+    /// The path prefix that was read in the current stop.
     pub(super) path_prefix: Cell<PathPrefix>,
     /// It was found killed in its stop.
     pub(super) killed: Cell<bool>,
     /// Its registers, if they were read in the current stop.
     pub(super) registers: Cell<Option<libc::user_regs_struct>>,
-    /// What its address space had logged when an execve ended it.
+    /// The calls that its address space had logged when an execve ended that.
     pub(super) calls_before_exec: RefCell<Option<UnstoppedCalls>>,
-    /// It shares its memory with tasks that it does not share all else with.
+    /// It shares memory, but not descriptors and directories as threads do.
     pub(super) partial_sharer: Cell<bool>,
     /// Its memory is a copy of its parent's.
     pub(super) copied: Cell<bool>,
-    /// It has restricted its own system calls, or those it comes from have; or
-    /// another process has the same directory or descriptors.
+    /// Its calls are never performed in process: it or an ancestor has restricted its own
+    /// system calls, or another process shares its directory or descriptors.
     pub(super) confined: Cell<bool>,
     /// It is about to start in process.
     pub(super) starting: RefCell<Option<Box<Starting>>>,
-    /// Its function has ended: stops are resumed at once.
+    /// Its function has ended: it is resumed at once from every stop.
     pub(super) unattended: Cell<bool>,
     pub(super) nested: Nested,
-    /// Whom it shares its memory with.
+    /// Its address space, which other tasks may share.
     pub(super) space: RefCell<Rc<Space>>,
 }
 
 impl Slot {
-    /// What its address space has logged, if that is its own.
+    /// The calls that its address space has logged. None for a partial sharer, whose calls
+    /// are not logged.
     pub(super) fn unstopped_calls(&self) -> UnstoppedCalls {
         if self.partial_sharer.get() {
             return UnstoppedCalls::Made(Vec::new());
@@ -146,7 +147,7 @@ impl Slot {
         self.space.borrow().in_process.logged_by(self.tid.get())
     }
 
-    /// It has this memory no more.
+    /// The task leaves its address space.
     pub(super) fn leave_space(&self) {
         if self.partial_sharer.replace(false) {
             let former = self.space.replace(Rc::default());
@@ -154,8 +155,8 @@ impl Slot {
         }
     }
 
-    /// What a task has that it has just made with these flags. The two do not
-    /// run yet.
+    /// The state that a child inherits that was created with these flags. Neither of the
+    /// two runs yet.
     pub(super) fn child_inherits(&self, flags: u64) -> InheritedState {
         let has = |flag: i32| flags & flag as u64 != 0;
         let alike = has(libc::CLONE_THREAD) && has(libc::CLONE_FILES) && has(libc::CLONE_FS);
@@ -165,9 +166,8 @@ impl Slot {
             space.in_process.task_joined(partial_sharer);
         }
         if !has(libc::CLONE_THREAD) && (has(libc::CLONE_FS) || has(libc::CLONE_FILES)) {
-            // What one does to the directory or the descriptors is the other's,
-            // too, and two logs do not tell in which order; an execve does not
-            // part them.
+            // Both processes change the same directory or descriptors, and two logs have no
+            // common order. An execve does not end that sharing.
             self.confined.set(true);
             space.in_process.disable(self.tid.get(), false);
         }
@@ -178,7 +178,7 @@ impl Slot {
         }
     }
 
-    /// It runs another program now.
+    /// The task has executed another program.
     pub(super) fn executed(&self) {
         self.wants_exit.set(false);
         self.copied.set(false);

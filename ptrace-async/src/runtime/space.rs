@@ -1,4 +1,4 @@
-//! One address space of tracees: its scratch mappings, and what logs calls in it.
+//! One address space of tracees: its scratch mappings and its log of calls.
 
 use std::cell::RefCell;
 
@@ -12,7 +12,7 @@ pub(super) struct Area {
     busy: bool,
 }
 
-/// The scratch mappings of one address space.
+/// An address space. Tasks that share memory share this value.
 #[derive(Debug, Default)]
 pub(super) struct Space {
     areas: RefCell<Vec<Area>>,

@@ -1,4 +1,4 @@
-//! Asking for the calls that tracees made without a stop.
+//! Handing out the calls that tracees made without a stop.
 
 use std::rc::{Rc, Weak};
 
@@ -8,13 +8,13 @@ use super::slot::Slot;
 use super::space::Space;
 use crate::event::Tid;
 
-/// How long to wait for a call that is being made (in rounds): most take less
-/// than a microsecond, unless their task is not running.
+/// How many rounds to spin for a call in flight. Most calls take less than a microsecond,
+/// unless their task is not running.
 const PATIENCE: u32 = 300;
 
 impl Handle {
-    /// What the address space of `tid`, which is stopped or has ended, has
-    /// logged since it was asked last.
+    /// Returns the calls that the address space of `tid` has logged since the last request.
+    /// The task must be stopped or have ended.
     pub fn unstopped_calls(&self, tid: Tid) -> UnstoppedCalls {
         let slot = self.shared.slots.borrow().get(&tid).cloned();
         match slot {
@@ -28,9 +28,9 @@ impl Handle {
         }
     }
 
-    /// What all address spaces have logged, with a task of each: every lookup
-    /// that had its answer before this was called. One that has just begun may
-    /// have its answer too, and be logged later; it then says so by `mark`
+    /// Returns the calls that all address spaces have logged, each with one of its tasks.
+    /// Every call that ended before this request is included. A call in flight may have its
+    /// answer already and be logged later; it then carries `mark`
     /// ([`UnstoppedCall::mark`]).
     pub fn all_unstopped_calls(&self, mark: u64) -> Vec<(Tid, UnstoppedCalls)> {
         let spaces = self.shared.patched.borrow();
@@ -39,7 +39,7 @@ impl Handle {
             let mut mapped = space.in_process.mapped.borrow_mut();
             let Some(mapped) = &mut *mapped else { continue };
             let mut rounds = 0;
-            // What was being made the last time is likely to wait for something.
+            // A call that was in flight the last time is likely to block.
             let patience = if mapped.in_flight_mark.is_none() {
                 PATIENCE
             } else {
@@ -49,7 +49,7 @@ impl Handle {
                 std::hint::spin_loop();
                 rounds += 1;
             }
-            // Asked before what is logged is taken: what ends in between is.
+            // Read before the log, so that a call that ends in between is found in the log.
             let in_flight_mark = mapped.log.is_in_flight();
             let calls = mapped.take();
             if calls != UnstoppedCalls::Made(Vec::new()) {
@@ -63,7 +63,7 @@ impl Handle {
         all
     }
 
-    /// `last`, or another task of this space if that one has ended.
+    /// `last`, or another task of this address space if `last` has ended.
     fn living(&self, space: &Space, last: Tid) -> Tid {
         let slots = self.shared.slots.borrow();
         let is_here = |slot: &&Rc<Slot>| {

@@ -1,4 +1,4 @@
-//! A call that was made without a stop, as the log has it.
+//! A call that a tracee made without a stop, as the log has it.
 
 use std::ops::Deref;
 use std::rc::Rc;
@@ -7,7 +7,7 @@ use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::unstopped as calls;
 
-/// Bytes of a log as it was taken: all of its calls share them.
+/// Bytes that were taken from a log; all calls of that batch share them.
 #[derive(Debug, Clone)]
 pub(super) struct SharedBytes {
     pub(super) all: Rc<Vec<u8>>,
@@ -47,7 +47,7 @@ impl Eq for SharedBytes {}
 pub struct UnstoppedCall {
     pub(super) call: Invocation,
     pub(super) value: i64,
-    /// Its path with its NUL; or what was written.
+    /// Its path with its NUL, or the bytes that it wrote.
     pub(super) text: SharedBytes,
     pub(super) stamp: u64,
     pub(super) mark: Option<u64>,
@@ -55,7 +55,8 @@ pub struct UnstoppedCall {
 }
 
 impl UnstoppedCall {
-    /// A call that was made, and not logged; `path` has its NUL, or is what was written.
+    /// A call that was made but not logged. `path` is its path with the NUL, or the bytes
+    /// that it wrote.
     pub(super) fn new(call: Invocation, value: i64, path: Vec<u8>, stamp: u64) -> Self {
         Self {
             call,
@@ -67,32 +68,32 @@ impl UnstoppedCall {
         }
     }
 
-    /// Its place among the calls of all tasks: of two of which one began when the
-    /// other had ended, it has the greater number.
+    /// Its position in the order of all tasks' calls. If one call began after another had
+    /// ended, it has the greater number.
     pub fn stamp(&self) -> u64 {
         self.stamp
     }
 
-    /// The call. Its first four arguments are known; the memory that its path
-    /// argument points at is this value, as a [`Memory`].
+    /// The call. Its first four arguments are known. This value is a [`Memory`] that holds
+    /// its path.
     pub fn invocation(&self) -> Invocation {
         self.call
     }
 
-    /// What it returned: a result, or a negative errno.
+    /// Its return value: a result, or a negative errno.
     pub fn value(&self) -> i64 {
         self.value
     }
 
-    /// Its path, as it was given, without its NUL; none of a call that has none.
+    /// Its path as the tracee passed it, without the NUL; `None` for a call without one.
     pub fn path(&self) -> Option<&[u8]> {
         path_address(&self.call)?;
         Some(self.text.strip_suffix(b"\0").unwrap_or(&self.text))
     }
 
-    /// The mark of the [`Handle::all_unstopped_calls`](crate::runtime::Handle) before
-    /// which the call may have had its answer, if not all of them: it is the
-    /// first of its task since then.
+    /// The mark of the [`Handle::all_unstopped_calls`](crate::runtime::Handle) during which
+    /// the call was in flight. It is the first call of its task since then, and may have
+    /// had its answer before that request.
     pub fn mark(&self) -> Option<u64> {
         self.mark
     }
@@ -101,7 +102,7 @@ impl UnstoppedCall {
         self.mark = mark;
     }
 
-    /// The path of what the loader has opened.
+    /// The path of a file that the loader has opened.
     pub(super) fn loaded(&self) -> Option<&[u8]> {
         let opens = [libc::SYS_open, libc::SYS_openat].contains(&self.call.nr.cast_signed());
         self.path()
@@ -109,7 +110,7 @@ impl UnstoppedCall {
     }
 }
 
-/// Where the tracee has the path of a call.
+/// The address of a call's path in the tracee.
 pub(super) fn path_address(call: &Invocation) -> Option<u64> {
     calls::path_argument(call.nr).map(|index| call.args[index])
 }

@@ -1,26 +1,22 @@
-//! The code that runs in the tracee, and where it lies.
+//! The code that performs calls inside a tracee.
 //!
-//! A patched site jumps to a trampoline of its own near by, which says where
-//! it came from in `rcx` (a syscall destroys `rcx` and `r11`, so they are free)
-//! and jumps to the code here, at a fixed address, so that the seccomp filter
-//! can know the one instruction whose calls it lets pass. The code uses no
-//! stack: red zone, alternate stacks and their limits do not concern it. What
-//! it must remember it keeps in the log's header, under a lock that is tried
-//! once. Whoever does not get it (another thread) makes the call at its
-//! trampoline, where it stops as ever. So does every call that needs more than
-//! a line in the log: the path taken in doubt is the stop.
+//! A patched site jumps to a trampoline of its own near by. The trampoline puts its origin
+//! into `rcx` (a syscall destroys `rcx` and `r11`, so they are free) and jumps to the code.
+//! The code lies at a fixed address, so that the seccomp filter knows the instruction whose
+//! calls pass. It uses no stack, so red zones and alternate stacks do not matter. It keeps
+//! its state in the log's header, under a lock that it tries once. A thread that does not
+//! get the lock makes the call at its trampoline, where it stops as usual. So does every
+//! call that needs more than one entry in the log: in doubt, a call stops.
 //!
-//! What is performed here: lookups of paths (links, permissions, metadata, file
-//! systems); opening for reading, except directories; what makes and gives back
-//! descriptors without waiting; questions about the time, chance and the
-//! machine; reads, and writes that are short enough to be logged with their
-//! bytes (see `unstopped`). What may wait (reads, writes, opening a named pipe) does so
-//! with the lock held, so the first two are performed for single threads only. A
-//! call is made again only if it failed, which is harmless.
+//! The code performs these calls (see `unstopped`): lookups of paths (links, permissions,
+//! metadata, file systems); opening files for reading, except directories; creating and
+//! closing descriptors; reading the time, random bytes and facts of the machine; reads, and
+//! writes that fit into the log with their bytes. Calls that may block (reads, writes,
+//! opening a named pipe) hold the lock meanwhile, so reads and writes are performed for
+//! single threads only. A call is repeated only if it failed, which is harmless.
 //!
-//! A write is performed only if nothing is in the log that shows what is in a
-//! file: it might be in the one that is written, and whoever reads the log asks
-//! for the content as it is then.
+//! A write is performed only if the log holds no observation of a file's content. The write
+//! may change that file, and the reader of the log would see the new content.
 #![expect(unsafe_code, reason = "assembly, and the symbols around it")]
 
 use super::layout::{
@@ -32,7 +28,7 @@ use crate::unstopped::{
     PATH_MAX, READ, RESULT, SEEK, WHATEVER, WRITE, classes,
 };
 
-/// Flags of an open that is more than reading what a path leads to.
+/// Flags of an open that does more than read the file behind a path.
 const NOT_PLAIN: i32 = libc::O_WRONLY
     | libc::O_RDWR
     | libc::O_CREAT
@@ -68,7 +64,7 @@ std::arch::global_asm!(
     .globl ptrace_async_in_process_entry_end
 ptrace_async_in_process_begin:
     endbr64
-    // A site may make any call: syscall(2) is one.
+    // A site may make any call: syscall(2) is such a site.
     cmp $({count} - 1), %rax
     ja 90f
     movabs ${classes}, %r11
@@ -84,7 +80,7 @@ ptrace_async_in_process_begin:
     je 90f
 16: movabs ${log}, %r11
     mov (%r11), %r11
-    // Nobody's log is everybody's who has none: it is left alone.
+    // The first log stands for "no log": nothing is logged in it.
     cmp ${nobodys}, %r11d
     je 90f
     lock btsl $0, {lock}(%r11)
@@ -101,7 +97,7 @@ ptrace_async_in_process_loader:
     endbr64
     movabs ${log}, %r11
     mov (%r11), %r11
-    // Nobody's log is everybody's who has none: it is left alone.
+    // The first log stands for "no log": nothing is logged in it.
     cmp ${nobodys}, %r11d
     je 90f
     lock btsl $0, {lock}(%r11)
@@ -139,7 +135,7 @@ ptrace_async_in_process_loader_saved:
     movq $0, {result}(%r11)
     test ${has_result}, %ecx
     jz 24f
-    // It must not overwrite the path: what lies there afterwards is logged.
+    // The result must not overwrite the path, which is logged afterwards.
     and ${path_in}, %ecx
     cmp $1, %ecx
     jne 22f
@@ -229,7 +225,7 @@ ptrace_async_in_process_noted:
     je 60f
     cmp ${seek_kind}, %ecx
     je 34f
-    // What does not exist is the same for all.
+    // That a name does not exist is logged for all kinds.
     cmp $-2, %rax
     je 40f
     cmp $-20, %rax
@@ -281,8 +277,8 @@ ptrace_async_in_process_noted:
     jne 40f
     cmpb $'c', 4(%rcx)
     jne 40f
-    // Neither /proc/filesystems, which every sed, cp and mv reads, nor a program's own
-    // maps, which say where its stack ends, do.
+    // Two files do not: /proc/filesystems, which every sed, cp and mv reads, and a
+    // program's own maps, which it reads to find the end of its stack.
     cmpb $'/', 5(%rcx)
     jne 45f
     cmpb $'f', 6(%rcx)
@@ -491,7 +487,7 @@ ptrace_async_in_process_logged_nonsense:
     mov {stat}+112(%r11), %rax
     cmp 56(%rcx), %rax
     jne 83f
-    // Then it reads and maps the copy under the same number.
+    // The copy replaces the original under the same descriptor.
     mov %rcx, {found}(%r11)
     mov $-100, %rdi
     lea 80(%rcx), %rsi
@@ -559,7 +555,8 @@ ptrace_async_in_process_left:
 90: jmp *%rcx
 
 ptrace_async_in_process_start:
-    // A fresh program: r8 is the arena, r15 says what and where.
+    // A fresh program: r8 is the descriptor of the file, r15 points to the block of
+    // `start`.
     endbr64
     movabs ${log}, %rdi
     mov ${page}, %esi
@@ -623,7 +620,7 @@ ptrace_async_in_process_start:
     int3
 ptrace_async_in_process_started:
 
-    // What follows is beyond what the filter lets pass.
+    // Calls from here on do not pass the filter.
     .org {passing}
 ptrace_async_in_process_stopping:
 45: // dup2 of a descriptor onto itself
@@ -640,11 +637,12 @@ ptrace_async_in_process_stopping:
 ptrace_async_in_process_end:
 
 ptrace_async_in_process_entry:
-    // What a fresh program begins with, see `start`; each word of it is a call of the
-    // tracer's. It opens the arena (its path is in rsi, flags in rdx; the call's number is in
-    // r9, and rax is 0) and maps its code at rdi (length, protection and flags are in r12 to
-    // r14). It goes on there, at rbx, if that has the number in rbp at its end; else it
-    // closes the arena and stops. Without the arena mapping fails, and so does closing.
+    // The first instructions of a fresh program (see `start`). The tracer writes them word
+    // by word, one call each. They open the file of the code (path in rsi, flags in rdx,
+    // the call's number in r9; rax is 0) and map the code at rdi (length, protection and
+    // flags in r12 to r14). If the mapping ends with the token in rbp, they jump to rbx.
+    // Otherwise they close the file and stop. If the open fails, mapping and closing fail,
+    // too.
     xchg %eax, %r9d
     syscall
     xchg %eax, %r8d
@@ -757,7 +755,7 @@ unsafe extern "C" {
     pub(crate) safe static ptrace_async_in_process_entry_end: [u8; 0];
 }
 
-/// The code, as it is to lie at [`BASE`].
+/// The code as it is mapped at [`BASE`].
 pub(crate) fn bytes() -> &'static [u8] {
     between(
         &raw const ptrace_async_in_process_begin,
@@ -765,7 +763,7 @@ pub(crate) fn bytes() -> &'static [u8] {
     )
 }
 
-/// The instructions that a fresh program begins with, wherever they lie.
+/// The instructions that a fresh program begins with; they run at any address.
 pub(crate) fn entry() -> &'static [u8] {
     between(
         &raw const ptrace_async_in_process_entry,
@@ -783,7 +781,8 @@ pub(crate) fn offset(symbol: *const [u8; 0]) -> usize {
     symbol.addr() - (&raw const ptrace_async_in_process_begin).addr()
 }
 
-/// The file that tracees map at [`BASE`]: code, tables and `token`, before all logs.
+/// The first part of the file that tracees map at [`BASE`]: code, tables and `token`. The
+/// logs follow it.
 pub(crate) fn image(token: u64) -> Vec<u8> {
     let mut image = vec![0; (CODE_LEN + PAGE) as usize];
     let mut put = |at: u64, bytes: &[u8]| {
@@ -793,28 +792,28 @@ pub(crate) fn image(token: u64) -> Vec<u8> {
     put(BASE, bytes());
     put(CLASSES, &classes());
     put(TOKEN, &token.to_le_bytes());
-    // Until it has one of its own.
+    // Valid until the address space gets a log of its own.
     put(LOG, &LOGS.to_le_bytes());
     image
 }
 
-/// Where a call that the code performs is made, as a filter sees it.
+/// The instruction pointer of the calls that the code performs, as a filter sees it.
 #[cfg(test)]
 pub(crate) fn performed_at() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_performed) as u64
 }
 
-/// Where what the loader opens and asks goes on.
+/// The entry for the loader's opens and metadata calls.
 pub(crate) fn loader() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_loader) as u64
 }
 
-/// Where fresh programs go on when the code is mapped.
+/// The entry for fresh programs once the code is mapped.
 pub(crate) fn start() -> u64 {
     BASE + offset(&raw const ptrace_async_in_process_start) as u64
 }
 
-/// Whether this is where fresh programs go through.
+/// Whether an address belongs to the start of fresh programs.
 pub(crate) fn starts(address: u64) -> bool {
     (start()..BASE + offset(&raw const ptrace_async_in_process_started) as u64).contains(&address)
 }

@@ -1,33 +1,29 @@
-//! Programs that make their calls in process from their first instruction on.
+//! Patched copies of the loader and of the C library, for programs that perform their calls
+//! in process from the first one on.
 //!
-//! Most processes of a build live a few milliseconds, too shortly for patching
-//! them to be worth it. So what they run is patched beforehand, once (`patch`):
-//! the text of the loader, and the C library. When an execve has succeeded, the
-//! task is about to enter the loader. A few instructions are written there,
-//! which map our code and go on in it; that maps the logs and the patched text
-//! of the loader, in place of the text (and of those instructions), and enters the
-//! loader as the kernel would have. When the loader opens a C library of which
-//! there is a copy, the code gives it the copy under the same number. All this
-//! takes no stop.
+//! Most processes of a build live a few milliseconds, too shortly for patching them to pay.
+//! So the loader's text and the C library are patched once, beforehand (`patch`). After a
+//! successful execve the task is about to enter the loader. The tracer writes a few
+//! instructions there, which map the code and jump to it. The code maps the logs, and the
+//! patched text over the loader's text and those instructions. Then it enters the loader as
+//! the kernel would have. When the loader opens a C library that has a copy, the code gives
+//! it the copy under the same descriptor. All this takes no stop.
 //!
-//! What a program can notice: the names and numbers of other files in
-//! `/proc/self/maps`, where the loader's text and the library are mapped, and 2 MiB
-//! that count if it locks all its memory. A program whose address space is limited
-//! is left alone. Programs that open the library themselves, to read or to copy
-//! it, get the real one, because only the loader's opens are answered so; and
-//! when the loader asks what it opened, the copy has the real one's identity,
-//! so that it takes both for the same.
+//! A program can notice two differences. `/proc/self/maps` names other files where the
+//! loader's text and the library are mapped. And 2 MiB more count if it locks all its
+//! memory. A program whose address space is limited is left alone. A program that opens the
+//! library itself, to read or to copy it, gets the real one, because only the loader's
+//! opens get the copy. When the loader asks for the metadata of the copy, it gets the
+//! identity of the original, so that it takes both for the same file.
 //!
-//! **Why it is safe.** A text is replaced only by a patched copy of itself: the
-//! build's number that lies in the tracee's memory, a hash of the contents, is
-//! compared. A library is known by device, inode, length and times of the very
-//! file that was opened, and the copy by device and inode of the file that was
-//! opened instead, since a path in `/proc` may lead elsewhere in another
-//! namespace. The same holds for the memory of logs: it has a number in it
-//! that nobody else knows. A fresh program has no signal handlers, so nobody
-//! returns into the instructions. If anything fails (no `/proc`, a limit of
-//! memory or descriptors), the task stops with a breakpoint, gets back what it
-//! had, and starts as ever.
+//! **Why it is safe.** A text is replaced only by a patched copy of itself: the build id in
+//! the tracee's memory, a hash of the contents, is compared. A library is identified by
+//! device, inode, length and times of the file that was opened. The copy is identified by
+//! device and inode of the file that was opened instead, because a path in `/proc` may lead
+//! elsewhere in another namespace. The file of the logs holds a secret token for the same
+//! reason. A fresh program has no signal handlers, so no handler returns into the
+//! instructions. If anything fails (no `/proc`, a limit of memory or descriptors), the task
+//! stops at a breakpoint, is restored, and starts as usual.
 
 use std::ffi::OsStr;
 use std::fs::{File, Metadata, OpenOptions};
@@ -48,42 +44,43 @@ use crate::event::Tid;
 use crate::sys;
 use crate::unstopped as calls;
 
-/// Loaders that are looked for at most: a static program looks like an unknown one.
+/// The number of searches for a loader at most: a static program looks like one with an
+/// unknown loader.
 const MAX_ATTEMPTS: u32 = 16;
-/// Raised when copies are made otherwise than by the same code before.
+/// The version of the way in which copies are made. Raise it when that changes.
 const VERSION: u32 = 3;
-/// How long ago a library must have changed for its copy to be kept.
+/// A library must have been unchanged for so long that its copy is kept.
 const SETTLED: Duration = Duration::from_secs(3);
-/// Copies that are kept at most.
+/// The number of copies that are kept at most.
 const MAX_KEPT: usize = 8;
-/// A file that is longer is no loader or C library.
+/// A longer file is neither a loader nor a C library.
 const MAX_LEN: u64 = 64 << 20;
 
-/// What there are patched copies of.
+/// The loaders and libraries that have patched copies.
 #[derive(Debug, Default)]
 pub(crate) struct Images {
     loaders: Vec<Loader>,
     libraries: Vec<File>,
-    /// Where copies of libraries are kept for the next time.
+    /// The directory where copies of libraries are kept for later runs.
     pub(crate) dir: Option<PathBuf>,
-    /// Paths that were considered, and files that were found there.
+    /// Paths that were considered, and the identities of the files found there.
     seen: FxHashSet<Vec<u8>>,
     known: FxHashSet<Vec<u8>>,
     attempts: u32,
     pub(crate) failures: u32,
 }
 
-/// A loader whose patched text is in the file of the arena.
+/// A loader whose patched text is in the file that tracees map.
 #[derive(Debug, Clone)]
 pub(crate) struct Loader {
     pub(crate) text: PatchedText,
     pub(crate) at: u64,
-    /// What stands where it is entered, in whole words.
+    /// The original bytes at its entry point, in whole words.
     pub(crate) entered: Vec<u8>,
 }
 
 impl Loader {
-    /// Whether it is what a task is about to enter here.
+    /// Whether this is the loader that a task is about to enter at `entry`.
     fn is_at(&self, tid: Tid, entry: u64) -> bool {
         let base = entry.wrapping_sub(self.text.entry);
         let place = base.wrapping_add(self.text.build_id_at);
@@ -95,7 +92,7 @@ impl Loader {
 }
 
 impl Images {
-    /// The loader that a task is about to enter at `entry`, and where it lies.
+    /// The loader that a task is about to enter at `entry`, and its base address.
     pub(crate) fn loader_at(
         &mut self,
         arena: &File,
@@ -134,8 +131,8 @@ impl Images {
         Some(loader).filter(|loader| loader.is_at(tid, entry))
     }
 
-    /// Puts a patched copy of a loader into the arena, and makes one of the library
-    /// that lies beside it.
+    /// Appends a loader's patched text to the file, and makes a copy of the library beside
+    /// the loader.
     fn copy_loader(&mut self, arena: &File, path: &Path) -> Option<Loader> {
         let file = open_plain(path.as_os_str()).ok()?;
         let mut patched = read_file(&file)?;
@@ -166,7 +163,7 @@ impl Images {
         }
     }
 
-    /// Makes a copy of a library that somebody has opened, if it is the C library.
+    /// Makes a copy of a library that a loader has opened, if it is the C library.
     pub(super) fn consider(&mut self, arena: &File, path: &[u8]) {
         let index = self.libraries.len() as u64;
         if index >= MAX_LIBRARIES
@@ -176,11 +173,11 @@ impl Images {
         {
             return;
         }
-        // It will do without.
+        // Programs use the original then.
         let Ok(Some((entry, copy))) = copy_library(path, self.dir.as_deref()) else {
             return;
         };
-        // By another name it may be known.
+        // The file may be known under another path.
         if !self.known.insert(entry[8..64].to_vec()) {
             return;
         }
@@ -194,14 +191,14 @@ impl Images {
     }
 }
 
-/// Opens what may be anything, without waiting for anybody.
+/// Opens a file without blocking, also if it is a FIFO or a terminal.
 fn open_plain(path: &OsStr) -> io::Result<File> {
     let flags = libc::O_NONBLOCK | libc::O_NOCTTY | libc::O_CLOEXEC;
     let mut options = OpenOptions::new();
     options.read(true).custom_flags(flags).open(path)
 }
 
-/// Reads all of a file that does not change meanwhile.
+/// Reads a whole file; `None` if it changes meanwhile.
 fn read_file(file: &File) -> Option<Vec<u8>> {
     let before = file.metadata().ok()?;
     if !before.is_file() || before.len() > MAX_LEN {
@@ -213,11 +210,11 @@ fn read_file(file: &File) -> Option<Vec<u8>> {
     (identity(&before) == identity(&after) && bytes.len() as u64 == after.len()).then_some(bytes)
 }
 
-/// A patched copy, and what the code in tracees is to know of it.
+/// Makes or opens a patched copy. Returns its entry for the table of the code in tracees.
 fn copy_library(path: &[u8], dir: Option<&Path>) -> io::Result<Option<(Vec<u8>, File)>> {
     let file = open_plain(OsStr::from_bytes(path))?;
     let it = file.metadata()?;
-    // What changed just now may change again within the same tick.
+    // A file that changed just now may change again within the same clock tick.
     let changed = SystemTime::UNIX_EPOCH + Duration::from_secs(it.ctime().max(0).cast_unsigned());
     let settled = changed.elapsed().is_ok_and(|age| age > SETTLED);
     let dir = dir.filter(|_| settled);
@@ -255,7 +252,7 @@ fn copy_library(path: &[u8], dir: Option<&Path>) -> io::Result<Option<(Vec<u8>, 
     Ok((entry.len() as u64 <= LIBRARY_LEN).then_some((entry, copy)))
 }
 
-/// What tells a file, and this content of it, from all others.
+/// The numbers that identify a file and its content.
 fn identity(file: &Metadata) -> [u64; 7] {
     [
         file.dev(),
@@ -268,7 +265,8 @@ fn identity(file: &Metadata) -> [u64; 7] {
     ]
 }
 
-/// Under which a copy is kept: by what it is a copy of, and what was patched in.
+/// The name of a kept copy: a hash of the original's identity and of the code that was
+/// patched in.
 fn name_of_copy(file: &Metadata) -> String {
     let mut hasher = DefaultHasher::new();
     (identity(file), code::bytes(), calls::PERFORMED, VERSION).hash(&mut hasher);
@@ -279,14 +277,14 @@ fn name_of_copy(file: &Metadata) -> String {
 fn open_copy(path: &Path, original: &Metadata) -> Option<File> {
     let copy = File::open(path).ok()?;
     let its = copy.metadata().ok()?;
-    // Nobody else may have put it there.
+    // Only our own user may have written it.
     let owner = std::fs::metadata("/proc/self").ok()?.uid();
     let is_ours = its.uid() == owner && its.mode() & 0o022 == 0;
     let is_whole = its.is_file() && its.len() == original.len();
     (is_ours && is_whole && can_be_executed(&copy)).then_some(copy)
 }
 
-/// Keeps a copy; it is complete when it has its name, whatever happens.
+/// Keeps a copy. It is renamed when it is complete, so that a crash leaves no partial copy.
 fn keep_copy(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let dir = path.parent().ok_or(io::ErrorKind::InvalidInput)?;
     std::fs::create_dir_all(dir)?;
@@ -294,7 +292,7 @@ fn keep_copy(path: &Path, bytes: &[u8]) -> io::Result<File> {
     let old: Vec<_> = old.map(|entry| entry.path()).collect();
     if old.len() >= MAX_KEPT {
         for path in old {
-            // What is mapped or open stays so.
+            // Copies that are mapped or open stay usable.
             let _ = std::fs::remove_file(path);
         }
     }

@@ -1,5 +1,5 @@
-//! Where the code, its tables and the logs lie in a tracee and in the file that it maps, and the
-//! header of a log.
+//! Addresses and lengths of the code, its tables and the logs, in a tracee and in the file
+//! that it maps. Also the header of a log.
 
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
@@ -10,71 +10,75 @@ pub(crate) const BASE: u64 = CODE;
 pub(crate) const PAGE: u64 = 4096;
 /// Room for the code and its tables, which tracees map read-only.
 pub(crate) const CODE_LEN: u64 = 2 * PAGE;
-/// What is done about each call: a byte for each number below [`COUNT`].
+/// The table of call classes: a byte for each number below
+/// [`COUNT`](crate::unstopped::COUNT).
 pub(crate) const CLASSES: u64 = BASE + PASSING + 1024;
-/// Libraries that there are patched copies of; the last is followed by zeros.
+/// The table of libraries with patched copies; zeros follow the last.
 pub(crate) const LIBRARIES: u64 = BASE + PASSING + 2048;
-/// Room for one of them, and how many there may be.
+/// The length of an entry in bytes, and the number of entries at most.
 pub(crate) const LIBRARY_LEN: u64 = 128;
 pub(crate) const MAX_LIBRARIES: u64 = 8;
-/// A number that only this code has at its end.
+/// The secret token at the end of the code.
 pub(crate) const TOKEN: u64 = BASE + CODE_LEN - 8;
-/// Where the address space has the address of its log: in a page of its own.
+/// The word that holds the address of the log. Its page is private to each address space.
 pub(crate) const LOG: u64 = BASE + CODE_LEN;
-/// Where the logs begin. What the first of them holds says that nothing is logged.
+/// The address of the first log, which means that nothing is logged.
 pub(crate) const LOGS: u64 = BASE + CODE_LEN + PAGE;
-/// What a fresh program starts with, in words: see [`super::start`].
+/// The length in words of the block that a fresh program starts with (see
+/// `tracee/start.rs`).
 pub(crate) const START_WORDS: u64 = 16;
 
-/// Where the entries begin, from the header.
+/// The offset of the entries in a log.
 pub(crate) const DATA: usize = 384;
-/// Where an entry's path, or what it wrote, begins.
+/// The offset of the path, or of the written bytes, in an entry.
 pub(crate) const ENTRY: usize = 56;
-/// The length of a log with its header.
+/// The length of a log in bytes, header included.
 pub(crate) const LEN: usize = 64 << 10;
-/// How many logs there are. The first belongs to nobody: nothing is logged in it.
+/// The number of logs. The first has no owner, and nothing is logged in it.
 pub(crate) const LOG_COUNT: usize = 128;
 /// The length of all logs.
 pub(crate) const ARENA_LEN: usize = LOG_COUNT * LEN;
-/// Where they begin in the file that tracees map.
+/// The offset of the logs in the file that tracees map.
 pub(crate) const LOGS_AT: u64 = LOGS - BASE;
-/// The length of that file, before copies of loaders are appended.
+/// The length of that file before texts of loaders are appended.
 pub(crate) const FILE_LEN: u64 = LOGS_AT + ARENA_LEN as u64;
 
-/// What lies before the entries.
+/// The header of a log.
 #[repr(C)]
 pub(crate) struct Header {
     pub(crate) lock: AtomicU32,
     /// A `Sharing` (see `log`).
     pub(crate) sharing: AtomicU32,
-    /// Where the next entry goes, from the first.
+    /// The offset of the next entry from the first.
     pub(crate) head: AtomicU64,
-    /// Beyond this there is no room for the longest entry.
+    /// The last offset that leaves room for the longest entry.
     pub(crate) limit: AtomicU64,
-    /// What the code in the tracee remembers while it holds the lock.
+    /// The origin of the call. The code saves this and the following words while it holds
+    /// the lock.
     pub(crate) from: AtomicU64,
     pub(crate) nr: AtomicU64,
     pub(crate) rdi: AtomicU64,
     pub(crate) rsi: AtomicU64,
     pub(crate) rdx: AtomicU64,
     pub(crate) value: AtomicU64,
-    /// Where the call puts a result, if it has a path too.
+    /// The address of the call's result, for calls that have a path too.
     pub(crate) result: AtomicU64,
-    /// What is done about the call.
+    /// The call's class.
     pub(crate) class: AtomicU32,
     /// Whether it is an open of the loader's.
     pub(crate) loader: AtomicU32,
-    /// The library that it opened, in the table.
+    /// The table entry of the library that it opened.
     pub(crate) found: AtomicU64,
     /// A descriptor of the copy.
     pub(crate) spare: AtomicU64,
-    /// Room for a `struct stat`.
+    /// A `struct stat`.
     pub(crate) stat: [AtomicU64; 18],
-    /// When the call began, by `clock`.
+    /// The value of `clock` when the call began.
     pub(crate) stamp: AtomicU64,
-    /// Something is in the log that must be told before the process writes.
+    /// Not zero if the log holds an observation that must be handled before the process
+    /// writes.
     pub(crate) observed: AtomicU32,
-    /// In the log that belongs to nobody: counts the calls of all.
+    /// In the first log: the counter of all calls.
     pub(crate) clock: AtomicU64,
 }
 

@@ -1,12 +1,11 @@
-//! Signals that arrive while a task is in the code.
+//! Moving a task out of the code before a signal handler runs.
 //!
-//! A handler may jump out of what it interrupted, fork, or make lookups of its
-//! own. So no handler is ever entered from the code: before a signal is
-//! delivered, the task is moved to where the site's own syscall instruction is
-//! in its trampoline: before that, if its call was not made or can be made
-//! again, and after it, if the call was made and must not be made twice. What
-//! it had not logged yet is noted here. The kernel then restarts or ends an
-//! interrupted call there, as `SA_RESTART` says.
+//! A handler may jump out of the code that it interrupted, fork, or make lookups of its
+//! own. So no handler is ever entered from the code. Before a signal is delivered, the task
+//! is moved to the syscall instruction in its site's trampoline. It is placed before the
+//! instruction if its call was not made or can be repeated, and after it if the call must
+//! not be made twice. A call that was not logged yet is recorded here. The kernel then
+//! restarts or ends an interrupted call at the trampoline, as `SA_RESTART` says.
 
 use super::call::{UnstoppedCall, path_address};
 use super::layout::PAGE;
@@ -25,8 +24,8 @@ const CARRY: u64 = 1;
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
 
 impl Mapped {
-    /// Moves a task that is about to handle a signal out of the code; whether
-    /// its registers changed.
+    /// Moves a task that is about to handle a signal out of the code. Returns whether its
+    /// registers changed.
     pub(crate) fn leave_code(
         &mut self,
         regs: &mut libc::user_regs_struct,
@@ -36,7 +35,7 @@ impl Mapped {
             && let Some(offset) = regs.rip.checked_sub(trampolines)
             && offset < PAGE
         {
-            // On its way into the code: a forked child must not follow it.
+            // On its way into the code, which a child forked by the handler must not enter.
             let within = offset % TRAMPOLINE_LEN;
             if within < TAIL {
                 regs.rip += TAIL - within;
@@ -83,7 +82,7 @@ impl Mapped {
         true
     }
 
-    /// Whether a call that was made must not be made again; it is noted.
+    /// Whether a call that was made must not be repeated. If so, it is recorded.
     fn must_not_repeat(
         &mut self,
         saved: &Saved,
@@ -99,7 +98,7 @@ impl Mapped {
         }
         let opens = [libc::SYS_open, libc::SYS_openat].contains(&saved.nr.cast_signed());
         if opens && value < 0 {
-            // Interrupted, it has observed nothing.
+            // An interrupted open has observed nothing.
             return true;
         }
         let mut fourth = r10;
@@ -130,7 +129,7 @@ impl Mapped {
                 path.push(0);
                 self.add_unlogged(UnstoppedCall::new(call, value, path, saved.stamp));
             }
-            // Gone since the kernel has read it.
+            // The path was unmapped after the kernel had read it.
             Err(_) => self.mark_corrupt(),
         }
         true
@@ -173,8 +172,8 @@ mod tests {
         }
     }
 
-    /// Where somebody with this call and result goes on, with what in `rax`,
-    /// from each address of the code, and what is noted.
+    /// Checks, for each address of the code, where a task with this call and result is
+    /// moved, its `rax`, and the number of recorded calls.
     #[track_caller]
     fn check(
         nr: i64,

@@ -1,9 +1,9 @@
-//! The logs of address spaces: memory that tracees write and we read.
+//! The logs of address spaces: memory that tracees write and the tracer reads.
 //!
-//! The tracee appends under a lock of its own (see `code`); we read what lies
-//! below `head` at any time, also while it runs, and empty the log only while
-//! we hold the lock. Whatever the tracee does to this memory, reading it gives
-//! calls or nothing: lengths are checked, and nothing points.
+//! The tracee appends entries under a lock in the log (see `code`). The tracer reads the
+//! entries below `head` at any time, and empties the log only while it holds the lock. The
+//! tracee may write anything into this memory: reading checks all lengths and follows no
+//! pointers, and yields calls or an error.
 #![expect(unsafe_code, reason = "a mapping that another process writes")]
 
 use std::cell::{Cell, RefCell};
@@ -22,23 +22,23 @@ use super::layout::{ARENA_LEN, DATA, ENTRY, FILE_LEN, Header, LEN, LOG_COUNT, LO
 use crate::invocation::Invocation;
 use crate::unstopped::{self as calls, PATH_MAX};
 
-/// A bit of an entry's number: the loader made the call.
+/// The bit of an entry's number that says that the loader made the call.
 const BY_LOADER: u32 = 1 << 31;
-/// The usual length of an entry.
+/// The usual length of an entry in bytes.
 const USUAL: usize = 96;
-/// Who else runs in the address space, and so what may be logged in it.
+/// The other tasks in an address space, which decide what may be logged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sharing {
-    /// One task only: everything.
+    /// There is one task, and everything is logged.
     Alone = 0,
-    /// Threads: all but what gives descriptors back, since another thread may
-    /// get one, and stop for it, before that is logged.
+    /// There are threads. Calls that close descriptors are not logged: another thread may
+    /// get the descriptor, and stop with it, before the log is read.
     Threads = 1,
-    /// Somebody whose calls could not be told from the others': nothing.
+    /// There is a task whose calls could not be attributed, and nothing is logged.
     PartialSharers = 2,
 }
 
-/// What the code in the tracee remembers while it holds the lock.
+/// The state that the code in the tracee saves while it holds the lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Saved {
     pub(crate) from: u64,
@@ -50,28 +50,27 @@ pub(crate) struct Saved {
     pub(crate) stamp: u64,
 }
 
-/// The memory of all logs of a runtime. Tracees map all of it, so that a forked
-/// child has its own log at once: it needs to be told which one it is, and
-/// nothing else.
+/// The memory of all logs of a runtime. Tracees map all of it, so that a forked child needs
+/// only the address of its own log.
 #[derive(Debug)]
 pub(crate) struct LogMemory {
-    /// The code, a page for each to have its own copy of, the logs, the texts of loaders.
+    /// The code, the page that each address space has a private copy of, the logs, and the
+    /// texts of loaders.
     file: File,
     address: *mut u8,
-    /// Logs that nobody has.
+    /// The indexes of free logs.
     free: RefCell<Vec<usize>>,
-    /// What there are patched copies of.
+    /// The loaders and libraries that have patched copies.
     pub(crate) images: RefCell<Images>,
 }
 
 impl LogMemory {
-    /// Memory with this number in it.
+    /// Memory that holds this token.
     pub(crate) fn new(token: u64) -> io::Result<Rc<Self>> {
         let file = memory_file(c"ptrace-async")?;
         file.set_len(FILE_LEN)?;
         file.write_all_at(&code::image(token), 0)?;
-        // SAFETY: a new mapping of a file that is long enough; nobody else
-        // unmaps it.
+        // SAFETY: a new mapping of a file that is long enough; only `drop` unmaps it.
         let address = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
@@ -97,7 +96,7 @@ impl LogMemory {
         Ok(arena)
     }
 
-    /// What tracees map.
+    /// The file that tracees map.
     pub(crate) fn file(&self) -> &File {
         &self.file
     }
@@ -110,7 +109,7 @@ impl Drop for LogMemory {
     }
 }
 
-/// Our view of the log of one address space.
+/// The tracer's view of one address space's log.
 #[derive(Debug)]
 pub(crate) struct Log {
     arena: Rc<LogMemory>,
@@ -118,7 +117,7 @@ pub(crate) struct Log {
     address: *mut u8,
     /// Entries read so far, in bytes.
     consumed: u64,
-    /// Somebody may write into it when it is not ours any more.
+    /// An untraced task may still write into it, so it is not used again.
     shared: Cell<bool>,
 }
 
@@ -148,12 +147,13 @@ impl Log {
         log
     }
 
-    /// Where tracees have it.
+    /// Its address in tracees.
     pub(crate) fn place(&self) -> u64 {
         LOGS + (self.index * LEN) as u64
     }
 
-    /// Nobody else gets it, ever: a task that is not traced any more has it.
+    /// Never gives this log to another address space: a task that is not traced any more
+    /// keeps it.
     pub(crate) fn never_reuse(&self) {
         self.shared.set(true);
     }
@@ -188,23 +188,23 @@ impl Log {
         }
     }
 
-    /// Whether a call may be being made.
+    /// Whether a call may be in flight.
     pub(crate) fn is_in_flight(&self) -> bool {
         self.header().lock.load(Ordering::Acquire) != 0
     }
 
-    /// Says what may be logged from now on.
+    /// Sets what may be logged from now on.
     pub(crate) fn set_sharing(&self, sharing: Sharing) {
         let sharing = sharing as u32;
         self.header().sharing.store(sharing, Ordering::Release);
     }
 
-    /// Gives back the lock of a task that is stopped and holds it.
+    /// Releases the lock of a stopped task that holds it.
     pub(crate) fn release(&self) {
         self.header().lock.store(0, Ordering::Release);
     }
 
-    /// As if a task had taken the lock and come so far.
+    /// Acts like a task that has taken the lock and saved this state.
     #[cfg(test)]
     pub(crate) fn hold(&self, saved: Saved) {
         let header = self.header();
@@ -222,7 +222,7 @@ impl Log {
         }
     }
 
-    /// What a task that holds the lock, and is stopped, has to go on with.
+    /// The saved state of a stopped task that holds the lock.
     pub(crate) fn saved(&self) -> Saved {
         let header = self.header();
         let word = |word: &AtomicU64| word.load(Ordering::Relaxed);
@@ -237,8 +237,8 @@ impl Log {
         }
     }
 
-    /// Takes what is new; `None` if it makes no sense (the tracee has written
-    /// over it).
+    /// Takes the new entries; `None` if they are invalid, because the tracee has
+    /// overwritten them.
     pub(crate) fn take(&mut self) -> Option<Vec<UnstoppedCall>> {
         let head = self.header().head.load(Ordering::Acquire);
         if head <= self.consumed {
@@ -296,7 +296,7 @@ impl Log {
         Some(calls)
     }
 
-    /// Empties the log if all of it was taken and nobody writes.
+    /// Empties the log if all of it was taken and no call is in flight.
     pub(crate) fn empty(&mut self) {
         if self.consumed == 0 {
             return;

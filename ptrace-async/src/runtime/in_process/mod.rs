@@ -1,37 +1,37 @@
-//! Lookups, reads and writes that the tracee performs and logs by itself, without a
-//! stop.
+//! Unstopped calls: lookups, reads and writes that a tracee performs and logs by itself,
+//! without a stop.
 //!
-//! A stop costs ten times what a lookup does, and builds make tens of thousands
-//! of them. So code and a log are mapped into tracees (`code`, `log`), and sites
-//! that make lookups jump there: in copies of the loader and the C library that
-//! a program starts with (`patch`, `start`), or, in an address space that has
-//! stopped often enough for lookups, each where it stops (`site`): its syscall
-//! instruction becomes a jump to a trampoline. What the log holds is handed out
-//! before anything else is done about a stop of the task ([`Handle::unstopped_calls`]),
-//! and on request at any time ([`Handle::all_unstopped_calls`]), so a tool can see
-//! all lookups that came before a change before it lets the change happen. What
-//! different tasks did has an order ([`UnstoppedCall::stamp`]).
+//! A stop costs ten times as much as a lookup, and builds make tens of thousands of
+//! lookups. So code and a log are mapped into tracees (`code`, `log`), and call sites jump
+//! to the code. They are patched in two ways. A program can start with copies of the loader
+//! and the C library in which all sites are patched (`patch`, `copies`). In an address
+//! space that has stopped often for lookups, each site is patched where it stops (`site`):
+//! its syscall instruction becomes a jump to a trampoline.
 //!
-//! Nothing depends on it: what is not patched, and what the code does not want
-//! to decide, stops.
+//! A tool asks for the log at each stop of the task (`Handle::unstopped_calls`), and for
+//! all logs at any time (`Handle::all_unstopped_calls`). So it can handle all lookups that
+//! came before a change before it lets the change happen. The calls of different tasks have
+//! an order ([`UnstoppedCall::stamp`]).
 //!
-//! **Why it is safe to patch.** A site is patched while its only task is
-//! stopped right there, and no other task shares its memory; so nobody runs
-//! the bytes that change. A signal handler may return into them: addresses
-//! that handlers will return to are noted ([`InProcess::handler_returns_to`]), and a site
-//! that holds one is left alone; none is entered from our code (`leave_code`). A
-//! forked child has a copy of the code, and maps all logs: before it runs, its
-//! copy is told of a log of its own ([`InProcess::fork`]), or, if there is
-//! none, it gets the original bytes back ([`InProcess::restore`]); if what is there
-//! is not our patch any more (the library was unmapped), it is left. An execve
-//! ends it all.
+//! Nothing depends on it: sites that are not patched stop, and so do calls that the code
+//! does not handle.
 //!
-//! **Whose calls they are.** Threads share the memory, the descriptors and the
-//! directories, so it does not matter which of them made a call; the lock in
-//! the log keeps them apart. While there are others with the same memory
-//! (between a vfork and its execve, say), nothing is logged, and what was is
-//! the owner's. A task that restricts its own calls (seccomp(2)) is left alone
-//! from then on, because its filter may look at where calls come from.
+//! **Why it is safe to patch.** A site is patched while its task is stopped right there and
+//! no other task shares its memory, so no task runs the bytes that change. A signal handler
+//! may return into them. The addresses that handlers will return to are therefore noted
+//! ([`InProcess::handler_returns_to`]), and a site that contains one is not patched. No
+//! handler is entered from the code (`leave_code`). A forked child has a copy of the code
+//! and maps all logs. Before it runs, its copy gets the address of a log of its own
+//! ([`InProcess::fork`]). If none is free, the child gets the original bytes back
+//! ([`InProcess::restore`]), except where they are no patch any more because the library
+//! was unmapped. An execve removes everything.
+//!
+//! **Attribution.** Threads share memory, descriptors and directories, so it does not
+//! matter which of them made a call; the lock in the log separates their calls. A *partial
+//! sharer* shares the memory but not the rest, as a vfork child does until its execve.
+//! While there is one, nothing is logged, and older entries belong to the other tasks. A
+//! task that restricts its own calls (seccomp(2)) is not patched from then on, because its
+//! filter may test where calls come from.
 
 mod call;
 pub(crate) mod code;

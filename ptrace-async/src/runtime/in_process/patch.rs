@@ -1,22 +1,21 @@
-//! Copies of the loader and of the C library in which calls are made by our code.
+//! Patching the texts of the loader and of the C library, so that their calls are performed
+//! by the code in the tracee.
 //!
-//! A C library makes most calls as `mov $nr, %eax; syscall; cmp ...`, with a
-//! few instructions more in `open`. In a copy
-//! the first of the three becomes a jump, of the same five bytes, to a
-//! trampoline in what the text leaves free of its last page. That goes on in our
-//! code (see `code`), which comes back behind the syscall instruction or, if it
-//! does not want to decide, to it: it is still there, and so is all else that
-//! somebody might jump to.
+//! A C library makes most calls as `mov $nr, %eax; syscall; cmp ...`, with a few more
+//! instructions in `open`. In a copy the `mov` becomes a jump of the same five bytes to a
+//! trampoline, in the free rest of the text's last page. The trampoline jumps to the code
+//! (see `code`). The code returns behind the syscall instruction, or to it if it does not
+//! handle the call. The instruction stays in place, and so does every other instruction
+//! that code might jump to.
 //!
-//! The number of `read` is 0, which takes two bytes only (`xor %eax, %eax`), so there
-//! the syscall instruction and the comparison move to the trampoline, if nothing in
-//! the text that could be a jump leads to them.
+//! The number of `read` is 0, and `xor %eax, %eax` has only two bytes. There the syscall
+//! instruction and the comparison move to the trampoline, if nothing in the text that could
+//! be a jump leads to them.
 //!
-//! A loader that starts a program also asks the processor some forty times what it
-//! is. In a virtual machine each question is an exit to the hypervisor (2 to 70
-//! µs), so that the answers take longer than all lookups together. Most
-//! questions are `mov $leaf, %eax; cpuid`; in the copy they are jumps as well, to
-//! instructions that load what the tracer was answered.
+//! A loader also executes `cpuid` some forty times per program. In a virtual machine each
+//! is an exit to the hypervisor (2 to 70 µs), so that together they take longer than all
+//! lookups. Most are written `mov $leaf, %eax; cpuid`. In the copy they become jumps, too,
+//! to instructions that load the answers that the tracer got.
 
 use object::LittleEndian;
 use object::elf::{DT_SONAME, ET_DYN, FileHeader64, NT_GNU_BUILD_ID, PF_W, PF_X, PT_LOAD, PT_NOTE};
@@ -28,20 +27,20 @@ use super::code;
 use super::layout::{BASE, PAGE};
 use crate::unstopped as calls;
 
-/// The executable part of a file that was patched, and what it is known by.
+/// The executable part of a patched file, and its identity.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct PatchedText {
-    /// Where it is in the file and in memory, from where the file is loaded;
-    /// whole pages.
+    /// Its offset in the file and its address in memory relative to the load address; whole
+    /// pages.
     pub(crate) offset: u64,
     pub(crate) address: u64,
     pub(crate) len: u64,
-    /// Where the program is entered, from where the file is loaded.
+    /// The entry point relative to the load address.
     pub(crate) entry: u64,
-    /// The build's number, and where it is in memory.
+    /// The build id, and its address relative to the load address.
     pub(crate) build_id: Vec<u8>,
     pub(crate) build_id_at: u64,
-    /// How many sites were patched.
+    /// The number of patched sites.
     pub(crate) sites: usize,
 }
 
@@ -58,10 +57,10 @@ const READS: [u8; 6] = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d];
 /// How long that is.
 const READS_LEN: usize = READS.len() + 4;
 
-/// The longest part of a site before its syscall instruction.
+/// The greatest length in bytes of a site before its syscall instruction.
 pub(crate) const BEFORE: usize = 13;
 
-/// Whether what lies before a syscall instruction looks like a patched site.
+/// Whether the bytes before a syscall instruction look like a patched site.
 pub(crate) fn may_be_patched(before: &[u8; BEFORE]) -> bool {
     let mut jumps = BETWEEN.iter().filter_map(|between| {
         let (_, jump) = before.strip_suffix(*between)?.split_last_chunk::<5>()?;
@@ -70,7 +69,7 @@ pub(crate) fn may_be_patched(before: &[u8; BEFORE]) -> bool {
     jumps.any(|jumps| jumps)
 }
 
-/// What a loader does about libraries.
+/// The calls of a loader that concern libraries.
 const LOADS: [i64; 4] = [
     libc::SYS_open,
     libc::SYS_openat,
@@ -78,8 +77,8 @@ const LOADS: [i64; 4] = [
     libc::SYS_newfstatat,
 ];
 
-/// Patches a shared object; `None` if it is none (programs have no name in them,
-/// unlike libraries and loaders), or leaves no room.
+/// Patches a shared object. `None` if the file is none (programs have no `DT_SONAME`,
+/// unlike libraries and loaders), or if its text leaves no room.
 pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<PatchedText> {
     let header = FileHeader64::<LittleEndian>::parse(&*file).ok()?;
     let little = header.endian().ok()?;
@@ -157,7 +156,7 @@ pub(super) fn patch(file: &mut [u8], is_loader: bool) -> Option<PatchedText> {
     })
 }
 
-/// Patches the sites in the first `len` bytes; trampolines go behind them.
+/// Patches the sites in the first `len` bytes. The trampolines go behind them.
 fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
     let mut found = Vec::new();
     for call in memchr::memmem::find_iter(&text[..len], &SYSCALL) {
@@ -174,7 +173,7 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
             calls::handles(u64::from(number)).then_some((call, *between, number))
         }));
     }
-    // What a loader reads are files that it has opened, which stops nobody.
+    // A loader reads only files that it has opened itself, and those reads pass the filter.
     let reads = if is_loader {
         Vec::new()
     } else {
@@ -250,7 +249,7 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
     count
 }
 
-/// Where a text reads, if nobody can come there but by what is before it.
+/// The sites of `read` that are only reached from the instruction before them.
 fn find_reads(text: &[u8]) -> Vec<usize> {
     let mut found: Vec<usize> = memchr::memmem::find_iter(text, &READS)
         .filter(|from| from + READS_LEN <= text.len() && calls::handles(0))
@@ -289,9 +288,9 @@ fn find_reads(text: &[u8]) -> Vec<usize> {
 const CPUID: [u8; 2] = [0x0f, 0xa2];
 const NO_SUBLEAF: [u8; 2] = [0x31, 0xc9];
 
-/// Where a text asks the processor what it is, where it goes on, and the answer.
-/// These are questions whose answer is the same for as long as the machine runs, or
-/// depends on the core that is asked, which may be another one at any time.
+/// The sites of `cpuid`: begin, end, and the answer. Only leaves are listed whose answer
+/// stays the same while the machine runs, or depends on the core, which may change at any
+/// time anyway.
 fn find_cpuid_sites(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
     let mut answers: FxHashMap<u32, [u32; 4]> = FxHashMap::default();
     let mut found = Vec::new();
@@ -321,9 +320,9 @@ fn find_cpuid_sites(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
     found
 }
 
-/// Whether a `mov` may begin behind these bytes: not if they are a prefix that makes
-/// it one to another register, or the beginning of an instruction with a
-/// displacement (of which it would be the byte) and a number.
+/// Whether a `mov` may begin behind these bytes. It may not if they are a prefix, which
+/// would select another register. Nor may it if they begin an instruction with a
+/// displacement and an immediate, of which the `mov` byte would be part.
 fn may_begin(before: &[u8]) -> bool {
     const TAKE_NUMBERS: [u8; 4] = [0x69, 0x81, 0xc7, 0xf7];
     let byte = |back: usize| before.len().checked_sub(back).map(|at| before[at]);
@@ -332,7 +331,7 @@ fn may_begin(before: &[u8]) -> bool {
     !has_prefix && !takes(2) && !takes(3)
 }
 
-/// What the processor says of itself in part 0 of a leaf: eax, ebx, ecx, edx.
+/// The processor's answer for subleaf 0 of a leaf: eax, ebx, ecx, edx.
 fn cpuid(leaf: u32) -> [u32; 4] {
     let found = std::arch::x86_64::__cpuid_count(leaf, 0);
     [found.eax, found.ebx, found.ecx, found.edx]
@@ -354,7 +353,7 @@ fn put(text: &mut [u8], at: usize, bytes: &[u8]) -> bool {
     }
 }
 
-/// What is added to get from one place of a text to another.
+/// The displacement from one offset of a text to another.
 fn distance(from: usize, to: usize) -> [u8; 4] {
     // A text is far shorter than 2 GiB.
     (to as i64 - from as i64).to_le_bytes()[..4]

@@ -1,4 +1,4 @@
-//! How far a task has come in the code, by its address.
+//! The progress of a task in the code, by its instruction pointer.
 
 use super::code::{
     offset, ptrace_async_in_process_again, ptrace_async_in_process_end,
@@ -12,28 +12,27 @@ use super::code::{
 };
 use super::layout::BASE;
 
-/// How far a task has come in the code.
+/// The progress of a task in the code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// It holds no lock, and `rcx` says where it goes on.
+    /// It holds no lock, and `rcx` holds the address where it continues.
     Outside,
-    /// It has just tried the lock: the carry flag says whether it had been
-    /// taken.
+    /// It has just tried the lock; the carry flag is set if another thread holds it.
     Tried,
     /// It holds the lock; `rcx` and `rax` still have the origin and the number.
     Locked,
-    /// The header has them; the call was not made, or is to be made again.
+    /// They are saved in the header; the call was not made, or will be repeated.
     Saved,
     /// The call was made, and `rax` has its result.
     Performed,
     /// The result is in the header, the call not in the log.
     Noted,
-    /// All is done but going back.
+    /// The entry is complete; only the return to the site remains.
     Published,
 }
 
-/// How far somebody at this address has come; `None` outside of the code, and
-/// where a fresh program has no handlers yet.
+/// The progress of a task at this address. `None` outside of the code, and in the start of
+/// fresh programs, which have no handlers yet.
 pub(super) fn progress(address: u64) -> Option<Progress> {
     use Progress::*;
     let at = usize::try_from(address.checked_sub(BASE)?).ok()?;

@@ -1,4 +1,4 @@
-//! Single call sites that are patched where a task stopped.
+//! Single call sites, which are patched where a task has stopped.
 
 use super::layout::BASE;
 
@@ -12,20 +12,20 @@ pub(crate) struct Site {
     len: usize,
 }
 
-/// Bytes to look at to recognise a site.
+/// The number of bytes that identify a site.
 pub(crate) const SITE_MAX: usize = 8;
 /// Bytes that a patch replaces.
 pub(crate) const PATCH_LEN: usize = 5;
 /// Room for one trampoline.
 pub(crate) const TRAMPOLINE_LEN: u64 = 48;
-/// Where in a trampoline its own syscall instruction is.
+/// The offset of the syscall instruction in a trampoline.
 pub(crate) const TAIL: u64 = 20;
 
 impl Site {
-    /// Recognises `syscall; cmp $imm32, %rax` or `... %eax`, which is how C
-    /// libraries make calls and check for errors. The comparison is moved along,
-    /// since a jump needs the room; nobody jumps to it from elsewhere, because
-    /// it makes sense only after the call.
+    /// Recognises `syscall; cmp $imm32, %rax` or `... %eax`, with which C libraries make
+    /// calls and check for errors. The comparison moves to the trampoline, because the jump
+    /// needs its room. No code jumps to the comparison from elsewhere, since it makes sense
+    /// only after the call.
     pub(crate) fn recognise(address: u64, bytes: [u8; SITE_MAX]) -> Option<Self> {
         let len = match bytes {
             [0x0f, 0x05, 0x48, 0x3d, ..] => 8,
@@ -39,7 +39,7 @@ impl Site {
         })
     }
 
-    /// What stood where the patch is.
+    /// The original bytes under the patch.
     pub(crate) fn original(&self) -> [u8; PATCH_LEN] {
         let mut original = [0; PATCH_LEN];
         original.copy_from_slice(&self.bytes[..PATCH_LEN]);
@@ -56,7 +56,7 @@ impl Site {
         jump(self.address, trampoline)
     }
 
-    /// Where a call that the site was stopped at goes on.
+    /// The address where the call continues during which the site was patched.
     pub(crate) fn after_call(trampoline: u64) -> u64 {
         trampoline + TAIL + 2
     }

@@ -1,4 +1,4 @@
-//! What is known of one address space whose calls are logged in it.
+//! The state of in-process calls in one address space.
 
 use std::cell::{Cell, RefCell};
 
@@ -10,23 +10,23 @@ use super::site::{PATCH_LEN, Site};
 use crate::event::Tid;
 use crate::sys;
 
-/// Addresses that signal handlers return to that are remembered; a program
-/// that is interrupted more often is left alone.
+/// The number of handler return addresses that are remembered. A program that is
+/// interrupted more often is not patched.
 const MAX_HANDLER_RETURNS: usize = 64;
-/// What is known of one address space.
+/// The state of in-process calls in one address space.
 #[derive(Debug, Default)]
 pub(crate) struct InProcess {
-    /// Lookups that stopped.
+    /// The number of lookups that have stopped.
     pub(crate) lookups_stopped: Cell<u32>,
-    /// It cannot be done here, or must not.
+    /// Calls cannot or must not be performed in process here.
     pub(crate) disabled: Cell<bool>,
-    /// What was done here is to have no effect any more.
+    /// The mapped code must not log any more.
     pub(crate) logging_disabled: Cell<bool>,
-    /// Where handlers will return to.
+    /// The addresses that signal handlers will return to.
     pub(crate) handler_returns: RefCell<Vec<u64>>,
     /// It has had threads.
     pub(crate) threads: Cell<bool>,
-    /// Tasks that share the memory, and not all else.
+    /// The number of partial sharers.
     pub(crate) partial_sharers: Cell<u32>,
     pub(crate) mapped: RefCell<Option<Mapped>>,
 }
@@ -38,25 +38,25 @@ pub(crate) struct Mapped {
     /// The page of trampolines, if there is one.
     pub(crate) trampolines: Option<u64>,
     pub(crate) sites: Vec<(Site, u64)>,
-    /// The task that stopped or began last: what is in the log is its own, or
-    /// that of one with the same memory, directory and files.
+    /// The task that stopped or began last. The calls in the log are its own, or those of a
+    /// thread of it.
     pub(crate) last: Tid,
-    /// A call was being made when all logs were asked for, with this mark.
+    /// The mark of the request for all logs during which a call was in flight.
     pub(crate) in_flight_mark: Option<u64>,
-    /// Calls that are not in the log, and come before what is.
+    /// Calls that are not in the log, and that precede those in it.
     pub(crate) unlogged_calls: Vec<UnstoppedCall>,
-    /// The log made no sense, which is still to be told.
+    /// The log was invalid, which was not reported yet.
     pub(crate) corrupt_unreported: bool,
-    /// It is not read any more.
+    /// The log was invalid and is not read any more.
     pub(crate) corrupt: bool,
 }
 
-/// What [`Handle::unstopped_calls`] has to say.
+/// The answer of `Handle::unstopped_calls`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnstoppedCalls {
-    /// These were made, in this order.
+    /// These calls, in this order.
     Made(Vec<UnstoppedCall>),
-    /// The tracee has written over the log: what it did is not known.
+    /// The tracee has overwritten the log: its calls are not known.
     Lost,
 }
 
@@ -80,7 +80,7 @@ impl Mapped {
     }
 
     pub(crate) fn take(&mut self) -> UnstoppedCalls {
-        // Asked before: what ends in between is logged.
+        // Read before the log, so that a call that ends in between is found in it.
         let in_flight = self.log.is_in_flight();
         self.drain_log();
         if std::mem::take(&mut self.corrupt_unreported) {
@@ -90,13 +90,13 @@ impl Mapped {
         if let Some(first) = calls.first_mut() {
             first.begun_before(self.in_flight_mark.take());
         } else if !in_flight {
-            // It was given up.
+            // The call was not logged in the end.
             self.in_flight_mark = None;
         }
         UnstoppedCalls::Made(calls)
     }
 
-    /// Takes over what is in the log.
+    /// Moves the entries of the log into `unlogged_calls`.
     pub(crate) fn drain_log(&mut self) {
         if self.corrupt {
             return;
@@ -113,13 +113,13 @@ impl Mapped {
         }
     }
 
-    /// Notes a call that came after all that is in the log.
+    /// Records a call that came after all entries of the log.
     pub(crate) fn add_unlogged(&mut self, call: UnstoppedCall) {
         self.drain_log();
         self.unlogged_calls.push(call);
     }
 
-    /// What was done is not known: from now on it stops.
+    /// The calls are not known: from now on all calls stop.
     pub(crate) fn mark_corrupt(&mut self) {
         self.unlogged_calls.clear();
         self.log.set_sharing(Sharing::PartialSharers);
@@ -141,8 +141,8 @@ impl InProcess {
         }
     }
 
-    /// Gives a task, which is stopped and the only one with its memory, what
-    /// stood where this is patched: a forked child in its first stop has a copy.
+    /// Restores the patched bytes in a stopped task that shares its memory with no other
+    /// task. A forked child in its first stop is such a task.
     pub(crate) fn restore(&self, task: Tid) {
         let mapped = self.mapped.borrow();
         let Some(mapped) = &*mapped else { return };
@@ -156,7 +156,7 @@ impl InProcess {
         }
     }
 
-    /// A task that shares this memory begins.
+    /// A task that shares this memory was created.
     pub(crate) fn task_joined(&self, partial_sharer: bool) {
         let state = self;
         if partial_sharer {
@@ -167,7 +167,7 @@ impl InProcess {
         self.update_sharing();
     }
 
-    /// One that shared the memory, and not all else, has it no more.
+    /// A partial sharer has left the address space.
     pub(crate) fn partial_sharer_left(&self) {
         let partial_sharers = &self.partial_sharers;
         partial_sharers.set(partial_sharers.get().saturating_sub(1));
@@ -189,8 +189,8 @@ impl InProcess {
         }
     }
 
-    /// Leaves it alone from now on. `tid` is stopped, and the only task here
-    /// if `alone`: then calls come from where they came from again.
+    /// Stops performing calls in process. `tid` is stopped. If it is the only task here
+    /// (`alone`), the sites are restored, too.
     pub(crate) fn disable(&self, tid: Tid, alone: bool) {
         self.disabled.set(true);
         self.logging_disabled.set(true);
@@ -200,13 +200,13 @@ impl InProcess {
         }
     }
 
-    /// Whether it logs lookups.
+    /// Whether calls are logged here.
     pub(crate) fn logs(&self) -> bool {
         self.mapped.borrow().is_some()
     }
 
-    /// What a forked child, which is in its first stop, starts with: its copy of
-    /// the code gets a log of its own.
+    /// The state of a forked child in its first stop: its copy of the code gets a log of
+    /// its own.
     pub(crate) fn fork(&self, child: Tid) -> Self {
         let state = self;
         let copy = Self::default();
@@ -216,8 +216,8 @@ impl InProcess {
             .clone_from(&state.handler_returns.borrow());
         let mapped = state.mapped.borrow();
         let Some(parent) = &*mapped else { return copy };
-        // It was forked before its parent came to have all this, or after it
-        // was taken from it: then it has nothing, or is to lose it.
+        // The child has no copy if it was forked before its parent was patched. It must not
+        // keep its copy if the parent was disabled since.
         let has_copy = parent.is_copied_to(child);
         let wanted = has_copy && !state.disabled.get() && !parent.corrupt;
         let log = wanted.then(|| Log::new(parent.log.arena())).flatten();
@@ -239,7 +239,7 @@ impl InProcess {
         copy
     }
 
-    /// The tracer lets a task go that may go on as it is.
+    /// A task is detached and keeps its mappings.
     pub(crate) fn detached(&self) {
         if let Some(mapped) = &*self.mapped.borrow() {
             mapped.log.never_reuse();
@@ -247,8 +247,7 @@ impl InProcess {
     }
 }
 
-/// Has nothing logged any more in a task that is stopped, and whose copy of
-/// the code nobody here knows.
+/// Stops logging in a stopped task whose copy of the code is not known here.
 pub(crate) fn disable_logging(task: Tid) {
     let mut found = vec![0; code::bytes().len()];
     let read = sys::read_memory(task, BASE, &mut found);
@@ -259,7 +258,7 @@ pub(crate) fn disable_logging(task: Tid) {
 }
 
 impl InProcess {
-    /// Whether a site is one of our own trampolines.
+    /// Whether a site lies in our own trampolines.
     pub(crate) fn owns_site(&self, site: &Site) -> bool {
         let mapped = self.mapped.borrow();
         mapped.as_ref().is_some_and(|mapped| {
@@ -280,7 +279,7 @@ impl InProcess {
     }
 }
 
-/// What a task that is starting gets back if it fails to.
+/// The state that a task gets back if it fails to start in process.
 #[derive(Debug)]
 pub(crate) struct Starting {
     pub(crate) registers: libc::user_regs_struct,

@@ -57,18 +57,18 @@ impl Cpus {
     }
 }
 
-/// What the first runtime's thread was allowed before any was pinned.
+/// The affinity of the first runtime's thread before any tracer was pinned.
 pub(super) static INITIAL: OnceLock<Cpus> = OnceLock::new();
 
-/// Takes from the calling thread what it inherited of a pinned tracer.
+/// Undoes the pinning that the calling thread inherited from a tracer.
 pub(crate) fn widen_self() {
     if let Some(cpus) = INITIAL.get() {
         cpus.apply(0);
     }
 }
 
-/// Whether we are root without the right to choose the affinity of others: what becomes another
-/// user could not be widened any more (sched_setaffinity(2)).
+/// Whether we are root without the right to set the affinity of other users' tasks. A task
+/// that changes its user could then not be widened any more (sched_setaffinity(2)).
 pub(super) fn is_limited_root() -> bool {
     const SYS_NICE: u64 = 1 << 23;
     // SAFETY: geteuid has no arguments and cannot fail.

@@ -10,22 +10,23 @@ pub(crate) enum Exposure {
     OfPath(u64),
 }
 
-/// Whether a task asks for its affinity, or opens what may be a file of `/proc`, or goes there
-/// (if the filter names chdir).
+/// Whether a call asks for an affinity, opens what may be a file of `/proc`, or changes the
+/// directory to there (if the filter names chdir).
 pub(crate) fn exposure(nr: u64, args: &[u64; 6]) -> Exposure {
     match nr.cast_signed() {
         libc::SYS_sched_getaffinity => Exposure::Certain,
         libc::SYS_open | libc::SYS_chdir => Exposure::OfPath(args[0]),
         libc::SYS_openat | libc::SYS_openat2 => Exposure::OfPath(args[1]),
-        // What an open that does not stop says of such a file (see `in_process`).
+        // The code in the tracee announces an opened file of `/proc` this way (see
+        // `in_process`).
         libc::SYS_dup2 if args[0] as u32 == args[1] as u32 => Exposure::Certain,
         _ => Exposure::None,
     }
 }
 
-/// Whether what is at a path, which begins so, may show an affinity: what is in `/proc`,
-/// but for two files that programs read as they start, the list of file systems (the only
-/// name there with this beginning; libselinux reads it) and where their own memory is.
+/// Whether a file whose path begins so may show an affinity. Every file of `/proc` may,
+/// except two that programs read as they start. `/proc/filesystems`, the only name with
+/// this beginning, is read by libselinux; `/proc/self/maps` lists a program's own mappings.
 pub(crate) fn may_show(path: &PathPrefix) -> bool {
     let harmless = path.starts_with(b"/proc/fi") || path.starts_with(b"/proc/self/maps");
     path.starts_with(b"/proc") && !harmless

@@ -8,22 +8,21 @@ use crate::event::Tid;
 
 /// The threads of a host that work while its tracees run.
 ///
-/// In phases in which one tracee is busy at a time the tracer keeps it on its
-/// own CPU; these threads keep off that CPU meanwhile. Left to the scheduler
-/// they would often be woken there, and stand in the tracee's way: to a guest a
-/// CPU that its host has put to sleep looks taken.
+/// While one tracee at a time is busy, the tracer keeps it on its own CPU, and these
+/// threads run on the others. The scheduler alone would often wake them on the tracer's
+/// CPU: in a virtual machine, a CPU that the hypervisor has put to sleep looks busy.
 #[derive(Clone, Default)]
 pub struct HostThreads(Arc<Mutex<HostThreadList>>);
 
 #[derive(Default)]
 struct HostThreadList {
     threads: Vec<Tid>,
-    /// What the threads are allowed, if the runtime decides.
+    /// The affinity of the threads, if the runtime decides it.
     cpus: Option<Cpus>,
 }
 
 impl HostThreads {
-    /// The calling thread is one of them until the guard is dropped.
+    /// Adds the calling thread until the guard is dropped.
     pub fn enter(&self) -> HostThread {
         // SAFETY: gettid has no arguments and cannot fail.
         let tid = unsafe { libc::gettid() };
@@ -38,20 +37,20 @@ impl HostThreads {
         HostThread(self.clone(), tid)
     }
 
-    /// How many CPUs there are for them and the runtime together: those that the
-    /// thread was allowed that made the first runtime, or else the calling one.
+    /// The number of CPUs for these threads and the runtime together: the affinity of the
+    /// thread that made the first runtime, or of the calling thread if there is none.
     pub fn available() -> usize {
         let initial = INITIAL.get().copied().or_else(|| Cpus::of(0));
         initial.map_or(1, |cpus| cpus.count().unsigned_abs() as usize)
     }
 
-    /// How many CPUs they may use now, if the runtime decides.
+    /// The number of CPUs that they may use now, if the runtime decides it.
     pub fn cpus(&self) -> Option<usize> {
         let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         list.cpus.map(|cpus| cpus.count().unsigned_abs() as usize)
     }
 
-    /// Nothing but them is left to do: they may run anywhere.
+    /// Lets them run on all CPUs, because only their work is left.
     pub fn anywhere(&self) {
         if let Some(cpus) = INITIAL.get() {
             self.allow(*cpus);
@@ -73,7 +72,7 @@ impl std::fmt::Debug for HostThreads {
     }
 }
 
-/// That a thread is one of the [`HostThreads`].
+/// Membership of one thread in [`HostThreads`]; dropping it removes the thread.
 #[derive(Debug)]
 pub struct HostThread(HostThreads, Tid);
 

@@ -1,12 +1,12 @@
-//! Tasks that are kept on the tracer's CPU, and who decides that they share it no longer.
+//! Tasks that are narrowed to the tracer's CPU, and the thread that widens them.
 //!
-//! A task is best left where the tracer is: to narrow and widen it at each stop takes two calls,
-//! and one that is wide is moved where it forks, where it executes a program and wherever the
-//! other CPU has nothing to do, and then each of its stops goes from CPU to CPU. That holds for
-//! a shell, its children and its pipelines together. It does not where two tasks have work for
-//! long; and somebody may have woken of whom no stop tells (a parent whose child has ended). So
-//! a thread looks at them every few milliseconds: it gives back what a task is allowed that has
-//! not stopped for [`LONGEST`], and says when tasks are in each other's way.
+//! A task that stays narrowed between stops is cheapest: narrowing and widening at each
+//! stop takes two calls. The scheduler also moves a widened task when it forks, executes a
+//! program or finds the other CPU idle; each of its stops then crosses CPUs. This holds for
+//! a shell, its children and its pipelines together, but not where two tasks have work for
+//! long. No stop reports some wake-ups, such as that of a parent whose child has ended. So
+//! a thread looks at the tasks every few milliseconds. It widens tasks that have not
+//! stopped for [`LONGEST`], and reports contention.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, Thread};
@@ -17,28 +17,27 @@ use rustc_hash::FxHashMap;
 use super::cpus::{Cpus, is_running, widen_self};
 use crate::event::Tid;
 
-/// How long a task that runs is held, at most twice that, or as long as it takes until
-/// somebody looks.
+/// How long a running task stays narrowed. The thread that looks may add as much again.
 const LONGEST: Duration = Duration::from_millis(4);
-/// For how long tasks are thought to be in each other's way, once they were.
+/// How long contention is assumed to last once it was found.
 const CONTENDED: Duration = Duration::from_millis(100);
-/// How often they are looked at meanwhile.
+/// The interval between two looks during contention.
 const SELDOM: Duration = Duration::from_millis(20);
-/// How often in a row two tasks must be found running before that.
+/// In how many looks in a row two tasks must run to count as contention.
 const OFTEN: u32 = 2;
-/// At so many of them at a time.
+/// The number of tasks that one look examines at most.
 const MOST: usize = 16;
-/// After so many times of finding nobody the thread waits to be called.
+/// After so many looks without a task the thread parks until it is called.
 const PATIENCE: u32 = 2;
-/// After so many times of finding nobody in another's way it looks half as often...
+/// After so many looks without contention the thread looks half as often.
 const QUIET: u32 = 8;
-/// ... and, for each further time so many, half as often again, to a quarter: a look takes
-/// 40 µs, most of which is to sleep and to wake.
+/// The interval is doubled at most so many times. A look takes 40 µs, mostly for sleeping
+/// and waking.
 const RAREST: u32 = 2;
 
 struct Task {
     tid: Tid,
-    /// What it is allowed.
+    /// Its own affinity.
     allowed: Cpus,
     /// When it was woken; `None` while it is stopped.
     woken: Option<Instant>,
@@ -47,13 +46,13 @@ struct Task {
 #[derive(Default)]
 struct Watched {
     tasks: Vec<Task>,
-    /// Who was woken to run code of its own, when, and has not stopped since. Who waits
-    /// for something else is forgotten.
+    /// Tasks that were woken to run their own code and have not stopped since, with the
+    /// time. Tasks that wait for something else are removed.
     awake: FxHashMap<Tid, Instant>,
     contended: Option<Instant>,
-    /// The thread that looks.
+    /// The thread that looks at the tasks.
     watch: Option<Thread>,
-    /// Whether it waits to be called.
+    /// Whether that thread is parked.
     parked: bool,
     over: bool,
 }
@@ -82,7 +81,7 @@ impl Watched {
     }
 }
 
-/// The tasks that are narrowed to the tracer's CPU, and what they are allowed.
+/// The tasks that are narrowed to the tracer's CPU, with their own affinities.
 #[derive(Default)]
 pub(super) struct NarrowedTasks(Arc<Mutex<Watched>>);
 
@@ -91,7 +90,7 @@ impl NarrowedTasks {
         lock(&self.0)
     }
 
-    /// Has somebody look from now on; whether that is possible.
+    /// Starts the thread that looks, if it does not run; returns whether it runs.
     pub(super) fn is_watched(&self) -> bool {
         let mut watched = self.lock();
         if watched.watch.is_none() {
@@ -105,7 +104,7 @@ impl NarrowedTasks {
         watched.watch.is_some()
     }
 
-    /// A task has stopped, and stays where it is; what it is allowed, if it is held.
+    /// A task has stopped and stays narrowed. Returns its own affinity if it is narrowed.
     pub(super) fn stopped(&self, tid: Tid) -> Option<Cpus> {
         let mut watched = self.lock();
         watched.awake.remove(&tid);
@@ -121,7 +120,7 @@ impl NarrowedTasks {
         watched.call();
     }
 
-    /// Whether tasks are in each other's way, and another than this one is awake.
+    /// Whether there is contention, and another task than this one is awake.
     pub(super) fn is_contended(&self, tid: Tid) -> bool {
         let watched = self.lock();
         watched
@@ -130,14 +129,14 @@ impl NarrowedTasks {
             && watched.awake.len() > usize::from(watched.awake.contains_key(&tid))
     }
 
-    /// What a task is allowed, if it is held.
+    /// The own affinity of a task, if it is narrowed.
     pub(super) fn allowed(&self, tid: Tid) -> Option<Cpus> {
         let watched = self.lock();
         watched.position(tid).map(|at| watched.tasks[at].allowed)
     }
 
-    /// Narrows a stopped task that is about to be woken, unless it is held already. If that is
-    /// impossible, it wakes as it is.
+    /// Narrows a stopped task that is about to be woken, unless it is narrowed already. If
+    /// that fails, the task keeps its affinity.
     pub(super) fn narrow(&self, tid: Tid, allowed: Cpus, only: &Cpus) {
         let mut watched = self.lock();
         let woken = Some(Instant::now());
@@ -153,7 +152,7 @@ impl NarrowedTasks {
         watched.call();
     }
 
-    /// A stopped task has inherited that its parent was held.
+    /// A stopped child has inherited the narrowed affinity of its parent.
     pub(super) fn add_narrowed(&self, tid: Tid, allowed: Cpus) {
         let woken = None;
         self.lock().tasks.push(Task {
@@ -163,19 +162,19 @@ impl NarrowedTasks {
         });
     }
 
-    /// Gives a task what it is allowed, if it is held.
+    /// Gives a narrowed task its own affinity back.
     pub(super) fn widen(&self, tid: Tid) {
         if let Some(task) = self.lock().take(tid) {
             task.allowed.apply(tid);
         }
     }
 
-    /// As [`NarrowedTasks::widen`], all.
+    /// Widens all narrowed tasks.
     pub(super) fn widen_all(&self) {
         self.lock().widen_all();
     }
 
-    /// A thread goes on under the number of its leader, which is gone.
+    /// A thread gets the id of its leader, which has ended.
     pub(super) fn replaced(&self, former: Tid, leader: Tid) {
         let mut watched = self.lock();
         watched.awake.remove(&former);
@@ -208,9 +207,9 @@ fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
     watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Looks at the tasks until there is no runtime any more.
+/// Looks at the tasks until the runtime is dropped.
 fn watch_over(shared: &Mutex<Watched>) {
-    // It was started by a tracer that is pinned.
+    // The tracer that started this thread was pinned.
     widen_self();
     let (mut idle, mut found, mut quiet) = (0, 0, 0);
     loop {
@@ -250,7 +249,7 @@ fn watch_over(shared: &Mutex<Watched>) {
         watched.tasks.retain(|task| {
             let lasts = |woken| now.saturating_duration_since(woken) < LONGEST;
             let keeps = task.woken.is_none_or(lasts);
-            // Under the lock: afterwards its number may be another's.
+            // Widened under the lock: afterwards the id may belong to another task.
             if !keeps {
                 task.allowed.apply(task.tid);
             }
@@ -279,7 +278,7 @@ fn watch_over(shared: &Mutex<Watched>) {
     }
 }
 
-/// Whether two of these tasks are running, and who was found not to.
+/// Whether two of these tasks are running, and the tasks that were found waiting.
 fn look(awake: &[(Tid, Instant)]) -> (bool, Vec<(Tid, Instant)>) {
     let (mut running, mut waiting) = (0, Vec::new());
     for (tid, woken) in awake.iter().take(MOST) {

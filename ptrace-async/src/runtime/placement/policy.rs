@@ -10,14 +10,14 @@ use crate::filter::{ARCH_X86_64, Filter};
 
 /// The unit of [`Inner::interleaving`].
 const EVERY_STOP: u32 = 1 << 16;
-/// Of how many stops that is the mean, about.
+/// The number of stops that the mean covers, about.
 const STOPS_AVERAGED: u32 = 32;
-/// Solo begins when fewer stops than these are another task's...
+/// The tracer is pinned when fewer stops than this are another task's.
 const PIN_BELOW: u32 = EVERY_STOP / 4;
-/// ... and ends when more than these are. Two busy tasks come near a half.
+/// It is unpinned when more are. Two busy tasks come near a half.
 const FREE_ABOVE: u32 = EVERY_STOP * 3 / 8;
-/// Where the count begins: a single task is alone from its second stop on. Until
-/// then it sets itself up, and so does the tracer.
+/// The initial value: with a single task the tracer is pinned from its second stop on.
+/// Before that, both are still starting.
 const INITIAL_INTERLEAVING: u32 = PIN_BELOW - EVERY_STOP / 48;
 
 /// Where the tracer is pinned.
@@ -28,21 +28,21 @@ struct Pin {
 }
 
 struct Inner {
-    /// Who stopped last.
+    /// The task that stopped last.
     last: Tid,
-    /// What that one is allowed, if it may be narrowed.
+    /// The own affinity of that task, if it may be narrowed.
     allowed: Option<Cpus>,
-    /// How many stops are not of the task that stopped before, of [`EVERY_STOP`].
+    /// The share of stops of another task than the one before, of [`EVERY_STOP`].
     interleaving: u32,
-    /// What the tracer is allowed; `None`: the policy is off.
+    /// The tracer's own affinity; `None` turns the policy off.
     tracer_allowed: Option<Cpus>,
     pin: Option<Pin>,
     narrowed: NarrowedTasks,
-    /// Children that have not stopped yet, and what their parents were allowed.
+    /// Children that have not stopped yet, with the affinity of their parents.
     children: Vec<(Tid, Cpus)>,
-    /// Whether what was narrowed can be widened whatever it has become.
+    /// Whether a narrowed task can be widened even if it becomes another user.
     can_always_widen: bool,
-    /// A host has bound tasks to CPUs: each has one.
+    /// The host has bound each task to a CPU.
     is_bound: bool,
     host_threads: HostThreads,
 }
@@ -114,10 +114,9 @@ impl Placement {
             inner.interleaving += EVERY_STOP / STOPS_AVERAGED;
         }
         if inner.pin.is_none() && inner.interleaving < PIN_BELOW {
-            // A task with one CPU needs no help with staying there, but the
-            // tracer should still come to it.
-            // It comes to the tracer if it may, which costs nothing when it wakes;
-            // the way of one that runs takes 50 µs.
+            // The task comes to the tracer's CPU if its affinity allows that, which costs
+            // nothing when it wakes. Moving the running tracer takes 50 µs. For a task that
+            // is bound to another CPU the tracer still moves.
             let its = Cpus::of(tid);
             let here = own_cpu().filter(|cpu| its.is_some_and(|its| its.contains(*cpu)));
             let cpu = here.or_else(|| cpu_of(tid));
@@ -138,15 +137,15 @@ impl Placement {
         } else if inner.allowed.is_none() {
             match kept.or_else(|| Cpus::of(tid)) {
                 Some(allowed) if allowed.contains(pin.cpu) => inner.allowed = Some(allowed),
-                // It may not come to us.
+                // Its affinity excludes the tracer's CPU.
                 _ => inner.free(),
             }
         }
     }
 
-    /// Runs `resume`, which wakes `tid`, so that it wakes on our CPU if alone. `in_call`:
-    /// it stops again at the end of the call that it is in. `hidden`: nobody may look at the
-    /// affinity of others, and so it can be held.
+    /// Runs `resume`, which wakes `tid`, so that the task wakes on the tracer's CPU unless
+    /// others contend. `in_call`: the task stops again at the end of its call. `hidden`: no
+    /// task can look at the affinity of others, so that this one may stay narrowed.
     pub(crate) fn wake<T>(
         &self,
         tid: Tid,
@@ -188,8 +187,8 @@ impl Placement {
         result
     }
 
-    /// As [`Placement::wake`], of a task that is going to stop again before it runs
-    /// anything of its own, whoever else is awake.
+    /// As [`Placement::wake`], for a task that stops again before it runs code of its own.
+    /// It is narrowed even while other tasks are awake.
     pub(crate) fn wake_until_stop<T>(&self, tid: Tid, resume: impl FnOnce() -> T) -> T {
         let inner = self.inner.borrow_mut();
         if let (Some(pin), Some(allowed)) = (inner.pin, inner.allowed)
@@ -201,17 +200,17 @@ impl Placement {
         resume()
     }
 
-    /// A stopped task may be looked at, or resumed by others: it has what it is allowed.
+    /// A stopped task may be looked at or resumed by others: it gets its own affinity back.
     pub(crate) fn restore_affinity(&self, tid: Tid) {
         self.inner.borrow().narrowed.widen(tid);
     }
 
-    /// A task is going to look at its affinity, or at that of others.
+    /// A task is about to look at affinities: all tasks get their own back.
     pub(crate) fn restore_all_affinities(&self) {
         self.inner.borrow().narrowed.widen_all();
     }
 
-    /// A thread has executed a program and goes on as its leader, which is gone.
+    /// A thread has executed a program and has the id of its leader now.
     pub(crate) fn replaced(&self, former: Tid, leader: Tid) {
         let mut inner = self.inner.borrow_mut();
         inner.narrowed.replaced(former, leader);
@@ -225,8 +224,8 @@ impl Placement {
         inner.children.retain(|(child, _)| *child != tid);
     }
 
-    /// A task is about to choose an affinity, or nobody is traced any more: what
-    /// we know of any is stale, and the tracer is free again.
+    /// A task is about to set an affinity, or no tracee is left: all known affinities are
+    /// stale, and the tracer is unpinned.
     pub(crate) fn reset(&self) {
         self.restore_all_affinities();
         let mut inner = self.inner.borrow_mut();
@@ -234,7 +233,7 @@ impl Placement {
         inner.free();
     }
 
-    /// Keeps a stopped task on one CPU from now on; whether that is possible.
+    /// Binds a stopped task to one CPU; returns whether that succeeded.
     pub(crate) fn bind(&self, tid: Tid, cpu: usize) -> bool {
         let mut inner = self.inner.borrow_mut();
         inner.narrowed.widen(tid);
@@ -249,7 +248,7 @@ impl Placement {
         true
     }
 
-    /// A task is stopped that has just made this child.
+    /// A stopped task has just created this child.
     pub(crate) fn child_created(&self, parent: Tid, child: Tid) {
         let mut inner = self.inner.borrow_mut();
         if inner.tracer_allowed.is_none() {
@@ -260,10 +259,9 @@ impl Placement {
         }
     }
 
-    /// A child made its first stop. If its parent was woken narrowed and made
-    /// it before we could widen the parent again, it has inherited that: it
-    /// gets what the parent had when it was asked, stopped. Meanwhile that may have
-    /// ended, or be executing a program.
+    /// A child made its first stop. If it inherited a narrowed affinity, it gets the one
+    /// that its parent had at the fork event. The parent may have ended since, or may be
+    /// executing a program.
     pub(crate) fn started(&self, parent: Tid, child: Tid) {
         let mut inner = self.inner.borrow_mut();
         if inner.tracer_allowed.is_none() {
@@ -273,7 +271,7 @@ impl Placement {
         let children = children.map(|at| inner.children.swap_remove(at).1);
         let Some(its) = Cpus::of(child) else { return };
         let is_narrowed = inner.pin.is_some_and(|pin| its.equals(&pin.only));
-        // Who has lost its parent may have got this process for one.
+        // A child whose parent has ended may have this process as its new parent.
         let is_ours = parent.cast_unsigned() == std::process::id();
         let theirs = match children {
             Some(theirs) => Some(theirs),
@@ -282,7 +280,7 @@ impl Placement {
                 .narrowed
                 .allowed(parent)
                 .or_else(|| Cpus::of(parent))
-                // The parent has ended meanwhile.
+                // The parent has ended since.
                 .or(inner.tracer_allowed.filter(|_| is_narrowed)),
         };
         match theirs {

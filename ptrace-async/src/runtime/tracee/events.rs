@@ -1,4 +1,4 @@
-//! What can be asked of a task at an event of its own: exec, spawn, exit, a signal.
+//! Operations on a task in an exec, spawn, exit, signal or group stop.
 
 use std::io;
 
@@ -16,7 +16,7 @@ impl Tracee<Exec> {
 }
 
 impl Tracee<Spawned> {
-    /// How.
+    /// The kind of call that created the child.
     pub fn kind(&self) -> SpawnKind {
         self.state.kind
     }
@@ -45,7 +45,7 @@ impl Tracee<Signal> {
         self.state.signal
     }
 
-    /// Everything about it.
+    /// The signal's `siginfo_t`.
     ///
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
@@ -53,7 +53,7 @@ impl Tracee<Signal> {
         sys::signal_info(self.living()?)
     }
 
-    /// Changes what the handler is going to be told about it.
+    /// Changes the `siginfo_t` that the handler receives.
     ///
     /// # Errors
     /// `ESRCH` when the task was killed in its stop; `EINVAL` for another signal.
@@ -61,15 +61,15 @@ impl Tracee<Signal> {
         sys::set_signal_info(self.living()?, info)
     }
 
-    /// Lets the signal through, and stops again ([`Stop::Signal`] with `SIGTRAP`)
-    /// before the first instruction of its handler, when its frame is there. Without
-    /// a handler an instruction of the program runs first.
+    /// Delivers the signal, and stops again ([`Stop::Signal`] with `SIGTRAP`) before the
+    /// first instruction of its handler, when its frame is there. Without a handler an
+    /// instruction of the program runs first.
     pub fn deliver_and_step(self) -> Tracee<Running> {
         let signal = self.state.signal;
         self.go(Resume::Step, signal)
     }
 
-    /// Lets the signal through.
+    /// Delivers the signal.
     pub fn deliver(self) -> Tracee<Running> {
         self.note_handler_return();
         let (how, signal) = (self.shared.usual_resume(), self.state.signal);

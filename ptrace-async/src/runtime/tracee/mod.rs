@@ -1,4 +1,4 @@
-//! A tracee as a value whose type says what may be asked of it.
+//! Tracees and their stops: a value whose type says which operations a stop allows.
 
 mod events;
 mod nested;

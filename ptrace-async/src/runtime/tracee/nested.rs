@@ -1,23 +1,23 @@
-//! `ptrace` by a tracee, as far as LeakSanitizer goes.
+//! Emulation of `ptrace` calls that a tracee makes, as far as LeakSanitizer needs.
 //!
-//! At the exit of a sanitized program LeakSanitizer clones a task that shares
-//! the program's memory, attaches it to every thread, reads their registers,
-//! scans for leaks, and detaches. A task has one tracer only, and that is us;
-//! so the calls of that task are answered here, from what we can ask ourselves:
+//! At the exit of a sanitized program LeakSanitizer clones a task that shares the program's
+//! memory. The task attaches to every thread, reads the registers, scans for leaks, and
+//! detaches. A thread has one tracer only, which is this runtime. So the calls of that task
+//! are answered here from the runtime's own requests:
 //!
 //! | call | answer |
 //! |---|---|
-//! | `PTRACE_ATTACH` | the target is interrupted; its function does not notice |
-//! | `wait4(target)` | returns when the target stands, as stopped by SIGSTOP |
-//! | `PTRACE_GETREGS`, `PTRACE_GETREGSET`, `PTRACE_PEEKDATA` | what the kernel tells us |
-//! | `PTRACE_CONT`, `PTRACE_DETACH` | the target goes on |
+//! | `PTRACE_ATTACH` | the target is interrupted; its function does not see the stop |
+//! | `wait4(target)` | returns when the target has stopped, as if by SIGSTOP |
+//! | `PTRACE_GETREGS`, `PTRACE_GETREGSET`, `PTRACE_PEEKDATA` | the kernel's answer |
+//! | `PTRACE_CONT`, `PTRACE_DETACH` | the target is resumed |
 //! | anything else | `EIO`, as for a request that the kernel does not know |
 //!
-//! The clone asks not to be traced, which under a filter would be worse than
-//! useless: [`Tracee::keep_traced`] takes that wish away.
+//! The clone asks not to be traced. Under a filter its filtered calls would then fail with
+//! `ENOSYS`, so [`Tracee::keep_traced`] clears that flag.
 //!
-//! **Invariant:** a target stands only while the task that attached to it is
-//! alive; detaching, or that task's end, lets it go on.
+//! **Invariant:** a target stays stopped only while the task that attached to it is alive.
+//! Detaching, or the end of that task, resumes the target.
 
 use std::future::poll_fn;
 use std::io;
@@ -31,16 +31,16 @@ use crate::memory::Memory;
 use crate::runtime::slot::Slot;
 use crate::sys;
 
-/// What became of a call that may be part of nested tracing.
+/// The outcome of a call that may be part of nested tracing.
 #[derive(Debug)]
 pub enum Emulation {
-    /// It was answered; the task goes on.
+    /// The call was answered, and the task runs on.
     Answered(Tracee<Running>),
-    /// It is a call like any other.
+    /// The call is not part of nested tracing.
     NotOurs(Tracee<Prehook>),
 }
 
-/// What a stopped task's tracer sees in `wait4`: stopped by SIGSTOP.
+/// The status that `wait4` reports for a task stopped by SIGSTOP.
 const STOPPED: i32 = libc::SIGSTOP << 8 | 0x7f;
 
 impl Tracee<Prehook> {
@@ -106,7 +106,7 @@ impl Tracee<Prehook> {
 
     fn answer(self, value: i64) -> Tracee<Running> {
         match self.put_result(value) {
-            // An error means that it was killed, which its next stop says.
+            // An error means that the task was killed; its next stop reports that.
             Ok(()) | Err(_) => self.resume(),
         }
     }
@@ -160,7 +160,7 @@ impl Tracee<Prehook> {
                 }
             }
             libc::PTRACE_CONT => {
-                // It stays attached, but has nothing more to report.
+                // The target stays attached, but reports nothing more.
                 self.shared().resume_target(target);
                 target.nested.tracer.set(mine);
                 0
@@ -173,7 +173,7 @@ impl Tracee<Prehook> {
         }
     }
 
-    /// Waits until the target stands, or has gone.
+    /// Waits until the target has stopped or ended.
     async fn nested_wait(self, target: &Rc<Slot>, status: u64, options: i32) -> Emulation {
         let own = self.slot().clone();
         poll_fn(|_| {

@@ -1,6 +1,6 @@
-//! Patching call sites of a running task, so that their calls are performed and logged in it.
+//! Patching call sites of a task, so that their calls are performed and logged in process.
 //!
-//! See `in_process` for why that is safe.
+//! `in_process` explains why that is safe.
 
 use std::io;
 use std::rc::Rc;
@@ -18,15 +18,15 @@ use crate::sys;
 use crate::syscall::errno::error_of;
 use crate::unstopped::handles;
 
-/// Lookups that stop in one address space before it is worth the trouble: the
-/// mappings take about twenty stops.
+/// The number of lookups that stop in one address space before it is patched. The mappings
+/// themselves take about twenty stops.
 const WORTHWHILE: u32 = 48;
-/// Sites patched in one address space at most.
+/// The number of sites that are patched in one address space at most.
 const MAX_SITES: usize = 64;
-/// How far from a site its trampoline is asked for: near enough for a jump,
-/// far from where the next mappings go.
+/// The distance in bytes from a site to its trampoline: near enough for a jump, and far
+/// from where the kernel puts the next mappings.
 const DISTANCE: u64 = 1 << 28;
-/// Where trampolines are asked for if there is no such distance.
+/// The address for trampolines of sites that lie below that distance.
 const LOWEST: u64 = 1 << 20;
 
 /// The arguments of the mmap of a page for trampolines near a site.
@@ -39,8 +39,8 @@ fn trampoline_page(site: &Site) -> [u64; 6] {
 }
 
 impl Tracee<Signal> {
-    /// Notes where a handler of the signal that is about to be delivered will
-    /// return to, which is not within our code.
+    /// Notes the address that the signal's handler will return to. If it lies in our code,
+    /// the task is moved out of it first.
     pub(super) fn note_handler_return(&self) {
         let space = self.space();
         let state = &space.in_process;
@@ -65,12 +65,12 @@ impl Tracee<Signal> {
 }
 
 impl Tracee<Prehook> {
-    /// Has lookups of this address space performed and logged in it, if this
-    /// is one and there are many of them, from the next call of this site on.
-    /// Ask [`Handle::unstopped_calls`] at every stop from then on.
+    /// Counts this call, and patches its site if the address space makes many of this kind.
+    /// From its next call on, the site performs and logs the call in process. Ask
+    /// [`Handle::unstopped_calls`] at every stop from then on.
     ///
     /// # Errors
-    /// The stop that came instead when the task died meanwhile.
+    /// The stop that came instead, when the task was killed.
     pub async fn perform_in_process(self) -> Result<Self, Stop> {
         let nr = self.invocation().nr;
         if !handles(nr) || self.is_foreign() {
@@ -95,7 +95,7 @@ impl Tracee<Prehook> {
             state.disabled.set(true);
             return Ok(self);
         }
-        // The one of the slot, and ours.
+        // One reference is the slot's, the other ours: no other task shares the memory.
         if Rc::strong_count(&space) > 2 {
             return Ok(self);
         }
@@ -132,7 +132,7 @@ impl Tracee<Prehook> {
         Ok(tracee)
     }
 
-    /// Maps a page for trampolines, if there is none.
+    /// Maps a page for trampolines if there is none.
     async fn map_trampolines(self, space: &Space, site: &Site) -> Result<Self, Stop> {
         let has_none = |mapped: &Mapped| mapped.trampolines.is_none();
         if !space
@@ -162,7 +162,7 @@ impl Tracee<Prehook> {
             return None;
         }
         let (before, site) = bytes.split_first_chunk::<{ BEFORE }>()?;
-        // In a patched copy it is reached from our code (see `patch`).
+        // A site in a patched copy is only reached from our code (see `patch`).
         let is_patched = may_be_patched(before) && self.space().in_process.logs();
         let site = *site.first_chunk()?;
         Site::recognise(address, site).filter(|_| !is_patched)
@@ -224,7 +224,8 @@ impl Tracee<Prehook> {
             match address {
                 Ok(address) if wanted(&address) => made.push((address, args[1])),
                 other => {
-                    // Somebody lives there, or memory is limited: as it was.
+                    // The range is in use or memory is limited: the mappings made so far
+                    // are undone.
                     let taken = other.ok().map(|address| (address, args[1]));
                     for (address, len) in made.into_iter().chain(taken) {
                         let args = [address, len, 0, 0, 0, 0];
@@ -241,7 +242,7 @@ impl Tracee<Prehook> {
         Ok((tracee, told.map(|()| mapped)))
     }
 
-    /// Makes a call in the tracee's place.
+    /// Injects a call and returns its result.
     async fn made(self, nr: i64, args: [u64; 6]) -> Result<(Self, io::Result<u64>), Stop> {
         let nr = nr.cast_unsigned();
         let (tracee, value) = self.inject(Invocation { nr, args }).await?;
@@ -252,8 +253,8 @@ impl Tracee<Prehook> {
         Ok((tracee, value))
     }
 
-    /// Makes a site jump to a trampoline of its own. The call it is stopped at
-    /// returns there too, because what follows it has been overwritten.
+    /// Makes a site jump to a trampoline of its own. The present call returns into the
+    /// trampoline as well, because the instructions after it have been overwritten.
     fn patch(&self, space: &Space, site: Site) {
         let mut mapped = space.in_process.mapped.borrow_mut();
         let Some(mapped) = &mut *mapped else { return };
@@ -278,7 +279,7 @@ impl Tracee<Prehook> {
             .and_then(|()| self.write(site.address, &jump))
             .and_then(|()| self.set_registers(&regs));
         if done.is_err() {
-            // Gone, or its memory cannot be written: then as it was.
+            // The task has ended or its memory cannot be written: the site is restored.
             let _ = self.write(site.address, &original);
             space.in_process.disabled.set(true);
             return;

@@ -1,13 +1,12 @@
-//! Memory of the tracer's own in a tracee.
+//! Memory in a tracee that belongs to the tracer.
 //!
-//! Injected calls need room for paths and structures. The stack below the red
-//! zone would do for a moment, but not while other code of the tracee runs, and
-//! the heap is the tracee's. So an anonymous mapping is injected, far from
-//! where the kernel and allocators put theirs, and kept for the next time:
-//! tasks that share memory share the mappings, a forked child inherits a copy
-//! of them, and an execve ends them. Before the first execve of a program that the
-//! runtime starts there is no room to be had: that memory is the host's
-//! ([`Runtime::spawn`](crate::runtime::Runtime::spawn)), and would keep it.
+//! Injected calls need room for paths and structures. The stack below the red zone would do
+//! for a moment, but not while other code of the tracee runs, and the heap is the tracee's.
+//! So an anonymous mapping is injected, far from the mappings of the kernel and of
+//! allocators, and kept for later requests. Tasks that share memory share the mappings, a
+//! forked child inherits a copy of them, and an execve ends them. Do not ask for it before
+//! the first execve of a program that the runtime starts: that memory is the host's
+//! ([`Runtime::spawn`](crate::runtime::Runtime::spawn)), and would keep the mapping.
 //!
 //! **Invariant:** two [`Scratch`] values of one address space never overlap.
 
@@ -20,8 +19,8 @@ use crate::invocation::Invocation;
 use crate::runtime::space::Space;
 use crate::syscall::errno::error_of;
 
-/// Where mappings are asked for; the kernel takes another place if this one is
-/// in use. See `unstopped::CODE` for the choice.
+/// The address that mappings ask for; the kernel takes another one if it is in use.
+/// `unstopped::CODE` explains the choice.
 const HINT: u64 = 0x7ea0_0000_0000;
 const PAGE: u64 = 4096;
 
@@ -35,7 +34,7 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Where it begins, in the tracee; at a page's border.
+    /// Its address in the tracee, a multiple of the page size.
     pub fn address(&self) -> u64 {
         self.address
     }
@@ -108,7 +107,7 @@ impl Tracee<Prehook> {
         ))
     }
 
-    /// Unmaps all scratch memory of the address space that nobody holds.
+    /// Unmaps all scratch memory of the address space that no [`Scratch`] value uses.
     ///
     /// # Errors
     /// The stop that came instead when the task died.

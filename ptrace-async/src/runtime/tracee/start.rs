@@ -1,6 +1,6 @@
-//! Starting programs so that they make their calls in process from their first instruction on.
+//! Starting programs so that their calls are performed in process from the first one on.
 //!
-//! See `in_process` for why, and `in_process/copies.rs` for what they run instead.
+//! `in_process/copies.rs` describes the patched copies that such a program runs.
 
 use std::io;
 use std::path::Path;
@@ -17,12 +17,12 @@ use crate::sys;
 
 /// The code segment of 64-bit programs.
 const CODE_SEGMENT: u64 = 0x33;
-/// Programs that may fail to start this way before none does any more.
+/// After so many programs failed to start this way, no more are started so.
 const MAX_FAILURES: u32 = 8;
 impl Handle {
-    /// Makes what else is made when it is needed, while there is nothing else to
-    /// do: copies of this loader and of the C library that lies beside it, for a
-    /// program that is going to start with [`Tracee::perform_in_process`].
+    /// Makes patched copies ahead of time: of this loader and of the C library beside it. A
+    /// program that starts with [`Tracee::perform_in_process`] then needs not wait for
+    /// them.
     pub fn prepare_copies(&self, loader: &Path) {
         if let Interception::Seccomp(filter) = &self.shared.options.interception
             && filter.token().is_some()
@@ -34,13 +34,13 @@ impl Handle {
 }
 
 impl Tracee<Exec> {
-    /// Has lookups of the program that was just executed performed and logged in
-    /// its process, from its first one on, if that is possible: if it is
-    /// started by a loader that is known or can be found. Ask
-    /// [`Handle::unstopped_calls`](crate::runtime::Handle::unstopped_calls) at every stop from then
-    /// on.
+    /// Has the calls of the program that was just executed performed and logged in process,
+    /// from the first one on. This works for programs whose loader is known or can be
+    /// found; others run as usual. Ask
+    /// [`Handle::unstopped_calls`](crate::runtime::Handle::unstopped_calls) at every stop
+    /// from then on.
     pub fn perform_in_process(&self) {
-        // If it is not, all is as it was.
+        // `None` means that the program starts as usual.
         let _ = self.start_in_process();
     }
 
@@ -79,13 +79,14 @@ impl Tracee<Exec> {
         let path_at = block.len() as u64;
         block.extend(path_of(arena.file()));
         block.resize(START_WORDS as usize * 8, 0);
-        // Its last word is where the code pushes something, and all of it is cleared.
+        // The code pushes one word into the last word of the block, and clears the block in
+        // the end.
         let block_at = original.rsp.checked_sub(START_WORDS * 8)?;
         sys::write_memory(tid, block_at, &block).ok()?;
 
         let (code, replaced) = (code::entry(), loader.entered);
         let mut registers = original;
-        // An absolute path leads to the same from anywhere.
+        // The first argument of openat is ignored, because the path is absolute.
         registers.rdi = BASE;
         registers.rsi = block_at + path_at;
         let flags = libc::O_RDWR | libc::O_CLOEXEC | libc::O_NOCTTY | libc::O_NONBLOCK;
@@ -111,8 +112,8 @@ impl Tracee<Exec> {
     }
 }
 
-/// Writes whole words, which is quicker than opening the task's memory; `before` is
-/// what they hold.
+/// Writes whole words, which is quicker than opening the task's memory. `before` holds
+/// their present content.
 fn put_code(tid: Tid, address: u64, code: &[u8], before: &[u8]) -> io::Result<()> {
     let mut bytes = before.to_vec();
     bytes[..code.len()].copy_from_slice(code);
@@ -123,8 +124,8 @@ fn put_code(tid: Tid, address: u64, code: &[u8], before: &[u8]) -> io::Result<()
 }
 
 impl Shared {
-    /// A task stopped with SIGTRAP. If that says that it failed to start in
-    /// process, it starts as it would have, and this is true.
+    /// Whether a task that stopped with SIGTRAP failed to start in process. If so, it is
+    /// restored and starts as usual.
     pub(crate) fn failed_to_start(&self, slot: &Rc<Slot>) -> bool {
         let tid = slot.tid.get();
         let Ok(registers) = sys::registers(tid) else {

@@ -1,8 +1,8 @@
-//! A tracee as a value whose type says what may be asked of it.
+//! The states of a tracee as types.
 //!
-//! `Tracee<Running>` can only be waited for. Each kind of stop has its own
-//! state; methods that let the task go on consume the value and give back a
-//! running one, so that a running task's registers cannot be read by mistake.
+//! `Tracee<Running>` can only be waited for, and each kind of stop has its own state.
+//! Methods that resume the task consume the value and return a running one. So the
+//! registers of a running task cannot be read by mistake.
 
 use std::marker::PhantomData;
 use std::rc::Rc;
@@ -29,7 +29,7 @@ pub struct Running;
 /// In its first stop, or stopped by request.
 #[derive(Debug)]
 pub struct Started;
-/// Before a syscall.
+/// At a syscall's entry (a prehook in libptrace's words).
 #[derive(Debug, Clone, Copy)]
 pub struct Prehook {
     pub(super) arch: u32,
@@ -37,7 +37,7 @@ pub struct Prehook {
     pub(super) ip: u64,
     pub(super) sp: u64,
 }
-/// After a syscall.
+/// At a syscall's exit (a posthook in libptrace's words).
 #[derive(Debug, Clone, Copy)]
 pub struct Posthook {
     pub(super) value: i64,
@@ -47,7 +47,7 @@ pub struct Posthook {
 pub struct Exec {
     pub(super) former: Tid,
 }
-/// After the making of a child.
+/// After the creation of a child.
 #[derive(Debug, Clone, Copy)]
 pub struct Spawned {
     pub(super) kind: SpawnKind,
@@ -69,8 +69,8 @@ pub struct Signal {
 pub struct GroupStop {
     pub(super) signal: i32,
 }
-/// In a stop of whatever kind: nothing of it is left to be asked, and a signal
-/// that it is stopped for will not be delivered.
+/// In a stop of any kind. Its details cannot be read any more, and a signal that it is
+/// stopped for will not be delivered.
 #[derive(Debug, Clone, Copy)]
 pub struct Parked;
 
@@ -107,7 +107,7 @@ impl<S: TraceeState> Tracee<S> {
         self.slot.tgid.get()
     }
 
-    /// The task that made this one; `None` for the first and for attached ones.
+    /// The parent task; `None` for the first task and for attached ones.
     pub fn parent(&self) -> Option<Tid> {
         self.slot.parent
     }
@@ -119,7 +119,7 @@ impl<S: TraceeState> Tracee<S> {
         }
     }
 
-    /// Its id, for a request of ptrace.
+    /// Its id for a ptrace request; an error when it has ended.
     pub(super) fn living(&self) -> io::Result<Tid> {
         if self.slot.gone.get() {
             Err(io::Error::from_raw_os_error(libc::ESRCH))
@@ -140,7 +140,7 @@ impl<S: TraceeState> Tracee<S> {
         self.slot.space.borrow().clone()
     }
 
-    /// Lets the task be looked at where whoever follows it has not kept it.
+    /// A view of the task that can be used while this value is elsewhere.
     pub fn observer(&self) -> Observer {
         Observer {
             slot: self.slot.clone(),
@@ -169,7 +169,7 @@ impl Tracee<Started> {
     }
 }
 
-/// Looks at a task, and changes nothing of it.
+/// A read-only view of a task.
 #[derive(Debug)]
 pub struct Observer {
     slot: Rc<Slot>,

@@ -14,18 +14,18 @@ use crate::runtime::raw::RawStop;
 use crate::runtime::slot::Slot;
 use crate::sys;
 
-/// Where a tracee stands.
+/// The stop that a tracee is in.
 #[derive(Debug)]
 pub enum Stop {
-    /// Before a syscall that the filter names.
+    /// Syscall entry (prehook): before a call that the filter names.
     Prehook(Tracee<Prehook>),
-    /// After a syscall whose exit was asked for.
+    /// Syscall exit (posthook): after a call whose exit was asked for.
     Posthook(Tracee<Posthook>),
     /// After a successful execve, before the first instruction of the program.
     Exec(Tracee<Exec>),
-    /// A child task was made; its function starts after this stop was seen.
+    /// A child task was created. Its function starts after this stop was received.
     Spawned(Tracee<Spawned>),
-    /// Before the task goes; memory and descriptors are still there.
+    /// Before the task ends; its memory and descriptors are still there.
     PreExit(Tracee<PreExit>),
     /// A signal is about to be delivered.
     Signal(Tracee<Signal>),
@@ -48,7 +48,7 @@ pub enum Stop {
 }
 
 impl Stop {
-    /// The stop without its kind; `None` when the task is gone.
+    /// The stop without its kind; `None` when the task has ended.
     pub fn park(self) -> Option<Tracee<Parked>> {
         Some(match self {
             Self::Prehook(tracee) => tracee.park(),
@@ -63,10 +63,10 @@ impl Stop {
         })
     }
 
-    /// Lets the task go on as if nobody had looked: a syscall runs, a signal is
-    /// delivered, a group stop lasts. `None` when the task is gone.
+    /// Resumes the task as if it were not traced: a syscall runs, a signal is delivered, a
+    /// group stop lasts. `None` when the task has ended.
     ///
-    /// What a tool does with stops that it does not care about.
+    /// Use it for stops that a tool does not handle.
     pub fn resume(self) -> Option<Tracee<Running>> {
         Some(match self {
             Self::Prehook(tracee) => tracee.resume(),
@@ -88,7 +88,7 @@ impl Tracee<Running> {
         let slot = self.slot.clone();
         let raw = poll_fn(|_| match slot.mailbox.borrow_mut().pop_front() {
             Some(raw) => Poll::Ready(raw),
-            // The executor polls after each delivery, so no waker is kept.
+            // The executor polls the function after each delivery, so no waker is kept.
             None => Poll::Pending,
         })
         .await;
@@ -129,7 +129,7 @@ impl Tracee<Running> {
         sys::interrupt(self.living()?)
     }
 
-    /// The same for later, while its next stop is waited for.
+    /// A value that can interrupt the task while its next stop is awaited.
     pub fn interrupter(&self) -> Interrupter {
         Interrupter {
             slot: self.slot.clone(),
@@ -138,7 +138,7 @@ impl Tracee<Running> {
     }
 }
 
-/// Stops a task that runs.
+/// Interrupts a running task.
 #[derive(Debug)]
 pub struct Interrupter {
     slot: Rc<Slot>,

@@ -1,4 +1,4 @@
-//! What can be asked of a task in any stop: its registers, its memory, and how it goes on.
+//! Operations on a task in any stop: registers, memory, resuming.
 
 use std::io;
 
@@ -12,10 +12,10 @@ const NT_X86_XSTATE: u32 = 0x202;
 
 impl<S: Stopped> Tracee<S> {
     pub(super) fn go(self, how: Resume, signal: i32) -> Tracee<Running> {
-        // Something may already wait in the mailbox (a death while stopped).
+        // The mailbox may already hold a stop: the task was killed while it was stopped.
         if !self.slot.gone.get() && self.slot.mailbox.borrow().is_empty() {
             let how = match how {
-                // The exit that was asked for is still to come.
+                // The exit stop that was asked for is still to come.
                 Resume::Continue if self.slot.wants_exit.get() => Resume::ToSyscall,
                 how => how,
             };
@@ -24,14 +24,14 @@ impl<S: Stopped> Tracee<S> {
         self.with(Running)
     }
 
-    /// Lets the task go on to its next filtered syscall, event or signal.
+    /// Resumes the task to its next filtered syscall, event or signal.
     pub fn resume(self) -> Tracee<Running> {
         let how = self.shared.usual_resume();
         self.go(how, 0)
     }
 
-    /// Lets the task go on untraced, for ever. A signal that it is stopped for
-    /// is delivered, a group stop lasts.
+    /// Resumes the task untraced, for good. A signal that it is stopped for is delivered,
+    /// and a group stop lasts.
     ///
     /// # Errors
     /// `ESRCH` when it is gone.
@@ -46,20 +46,21 @@ impl<S: Stopped> Tracee<S> {
         sys::resume(tid, Resume::Detach, self.slot.stop_point.get().signal())
     }
 
-    /// Whether something has happened to the task in its stop: it is being killed, and
-    /// resuming it leads to the news at once.
+    /// Whether the next stop is already there: the task is being killed in its present
+    /// stop.
     pub fn has_pending_stop(&self) -> bool {
         self.slot.gone.get() || !self.slot.mailbox.borrow().is_empty()
     }
 
-    /// Forgets what kind of stop it is. Resumed from there, a call that has not
+    /// Drops the kind of the stop. When the task is resumed from there, a call that has not
     /// begun runs, and a signal is not delivered.
     pub fn park(self) -> Tracee<Parked> {
         self.with(Parked)
     }
 
-    /// Lets the task go on for one instruction; it then reports a `SIGTRAP`
-    /// ([`Stop::Signal`]) whose code is `TRAP_TRACE`, unless something else stops it.
+    /// Runs one instruction. The task then reports a `SIGTRAP`
+    /// ([`Stop::Signal`](super::Stop::Signal)) with the code `TRAP_TRACE`, unless something
+    /// else stops it first.
     pub fn step(self) -> Tracee<Running> {
         self.go(Resume::Step, 0)
     }
@@ -73,8 +74,8 @@ impl<S: Stopped> Tracee<S> {
         sys::send_signal(self.tgid(), tid, signal)
     }
 
-    /// Keeps the task, and those that it makes, on one CPU; whether that is possible.
-    /// The task can see it, unless its calls about affinity are answered.
+    /// Binds the task, and its future children, to one CPU; returns whether that succeeded.
+    /// The task can see this, unless the tool answers its calls about affinity.
     pub fn bind(&self, cpu: u32) -> bool {
         self.living()
             .is_ok_and(|tid| self.shared.placement.bind(tid, cpu as usize))
@@ -85,7 +86,7 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn extended_state(&self) -> io::Result<Vec<u8>> {
-        // Larger than any that there is (Intel's tiles need 11 KiB).
+        // Larger than the state of any processor (Intel's tiles need 11 KiB).
         sys::register_set(self.living()?, NT_X86_XSTATE, 16 << 10)
     }
 
@@ -112,7 +113,7 @@ impl<S: Stopped> Tracee<S> {
         Ok(registers)
     }
 
-    /// Nothing can be done in this stop any more if the task was killed in it.
+    /// Remembers that the task was killed in its stop: no request works any more.
     fn failed(&self, error: &io::Error) {
         if error.raw_os_error() == Some(libc::ESRCH) {
             self.slot.killed.set(true);
@@ -124,17 +125,17 @@ impl<S: Stopped> Tracee<S> {
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
     pub fn set_registers(&self, regs: &libc::user_regs_struct) -> io::Result<()> {
-        // The kernel may not take all of them as they are.
+        // The kernel may change some of the values, so they are read again.
         self.slot.registers.set(None);
         sys::set_registers(self.living()?, regs).inspect_err(|error| self.failed(error))
     }
 
-    /// Has the processor stop this task, and no other one, right before it executes the
-    /// instruction at an address, whatever stands there by then; or no more. The stop is a
-    /// `SIGTRAP` of the kind `TRAP_HWBKPT` (sigaction(2)). One address at a time.
+    /// Sets a hardware breakpoint for this task only, or clears it (`None`). The task stops
+    /// right before it executes the instruction at the address, with a `SIGTRAP` of the
+    /// kind `TRAP_HWBKPT` (sigaction(2)). There is one address at a time.
     ///
     /// # Errors
-    /// What the kernel says of addresses that are none of a program, and where there are no
+    /// The kernel's error for an address outside of user space, or on a machine without
     /// debug registers.
     pub fn set_hardware_breakpoint(&self, address: Option<u64>) -> io::Result<()> {
         /// `DR7`: the first breakpoint, for this task, of an instruction.
@@ -166,7 +167,7 @@ impl<S: Stopped> Tracee<S> {
         let fault = Fault { address };
         let len = size_of::<T>().checked_mul(count).ok_or(fault)?;
         let mut bytes = Vec::new();
-        // A length that the tracee made up.
+        // The tracee chose the length, so the allocation may fail.
         bytes.try_reserve_exact(len).map_err(|_| fault)?;
         bytes.resize(len, 0);
         self.read_exact(address, &mut bytes)?;
@@ -176,10 +177,11 @@ impl<S: Stopped> Tracee<S> {
             .collect())
     }
 
-    /// Reads many ranges with as few calls as possible, one after the other
-    /// into one buffer, which is cut at the first fault.
+    /// Reads many ranges with as few calls as possible into one buffer, which is cut at the
+    /// first fault.
     pub fn read_ranges(&self, ranges: &[(u64, u64)]) -> Vec<u8> {
-        /// Reading so many is quicker in the one way or the other.
+        /// Up to this many ranges, `process_vm_readv` is quicker than opening
+        /// `/proc/TID/mem`.
         const FEW: usize = 3;
         let total = ranges
             .iter()
@@ -204,7 +206,8 @@ impl<S: Stopped> Tracee<S> {
         sys::write_memory(self.living()?, address, bytes)
     }
 
-    /// Writes the tracee's memory where it could do so itself: how many bytes.
+    /// Writes tracee memory that the tracee itself could write; returns the number of
+    /// bytes.
     ///
     /// # Errors
     /// `ESRCH` when it was killed in its stop.
@@ -213,7 +216,8 @@ impl<S: Stopped> Tracee<S> {
         Ok(sys::write_writable(self.living()?, address, bytes))
     }
 
-    /// Writes to several places of the tracee's memory, whatever its protection: code.
+    /// Writes to several addresses of the tracee's memory, even where it is protected
+    /// (code).
     ///
     /// # Errors
     /// `ESRCH` when it was killed in its stop; a place that is not there. What comes after
@@ -237,7 +241,7 @@ impl<S: Stopped> Memory for Tracee<S> {
     }
 }
 
-/// Values that any bytes of the right length make.
+/// Types for which any bytes of the right length are a valid value.
 pub trait Plain: Copy {
     /// Makes the value from exactly `size_of::<Self>()` bytes.
     fn from_bytes(bytes: &[u8]) -> Self;

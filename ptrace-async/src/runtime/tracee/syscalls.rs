@@ -1,4 +1,4 @@
-//! What can be asked of a task at the entry and at the exit of a syscall.
+//! Operations on a task at a syscall's entry and exit.
 
 use std::io;
 
@@ -30,7 +30,7 @@ impl Tracee<Prehook> {
         self.state.sp
     }
 
-    /// Lets the call run and asks for its exit stop. Events in between (exec,
+    /// Resumes the task and asks for the exit stop of its call. Events in between (exec,
     /// fork, death) come first, as stops of their own.
     pub fn resume_to_exit(self) -> Tracee<Running> {
         self.slot.wants_exit.set(true);
@@ -71,8 +71,8 @@ impl Tracee<Prehook> {
         Ok(self.resume())
     }
 
-    /// Has the call not run, and return `value` (a result or a negative errno), once the tracee
-    /// goes on.
+    /// Makes the call not run, and return `value` (a result or a negative errno) once the
+    /// tracee is resumed.
     ///
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
@@ -83,12 +83,11 @@ impl Tracee<Prehook> {
         self.set_registers(&regs)
     }
 
-    /// Runs another syscall in the tracee's place before this one, and comes
-    /// back to this stop. The original call has not run.
+    /// Runs another syscall in the tracee before this one, and returns to this stop. The
+    /// original call has not run.
     ///
-    /// Signals wait meanwhile (they are blocked), so that the tracee cannot tell
-    /// it from one long stop; SIGSTOP alone may stop it in between. Not for
-    /// calls that make a task or execute a program.
+    /// Signals are blocked meanwhile, so that the tracee sees one long stop; only SIGSTOP
+    /// may stop it in between. Do not inject calls that create a task or execute a program.
     ///
     /// # Errors
     /// The stop that came instead: the task was killed, or another thread
@@ -102,7 +101,7 @@ impl Tracee<Prehook> {
         let mut regs = original;
         put_call(&mut regs, call);
         regs.orig_rax = call.nr;
-        // Errors mean the task is gone; the next stop says so.
+        // Errors mean that the task has ended; the next stop reports that.
         let _ = sys::set_signal_mask(slot.tid.get(), u64::MAX);
         let _ = self.set_registers(&regs);
         let after = self.posthook().await?;
@@ -117,7 +116,7 @@ impl Tracee<Prehook> {
                     let _ = before
                         .living()
                         .and_then(|tid| sys::set_signal_mask(tid, mask));
-                    // What the registers say, and not the rewound call's echo.
+                    // The state of the original stop, not that of the rewound call.
                     before.state = state;
                     return Ok((before, value));
                 }
@@ -138,12 +137,12 @@ fn put_call(regs: &mut libc::user_regs_struct, call: Invocation) {
 }
 
 impl Tracee<Posthook> {
-    /// What the syscall returned: a result, or a negative errno.
+    /// The syscall's return value: a result, or a negative errno.
     pub fn value(&self) -> i64 {
         self.state.value
     }
 
-    /// Changes what the tracee sees as the result.
+    /// Changes the result that the tracee sees.
     ///
     /// # Errors
     /// `ESRCH` when the task was killed in its stop.
@@ -155,9 +154,8 @@ impl Tracee<Posthook> {
         Ok(())
     }
 
-    /// Steps back over the two-byte syscall instruction so that the call in
-    /// `entry` (registers of its entry stop) runs again, and waits for that
-    /// entry stop.
+    /// Moves the task back over the two-byte syscall instruction, so that the call of
+    /// `entry` (the registers of its entry stop) runs again. Waits for that entry stop.
     ///
     /// # Errors
     /// The stop that came instead (the task died).

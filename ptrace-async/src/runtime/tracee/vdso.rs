@@ -1,17 +1,18 @@
-//! The auxiliary vector of a program that is about to start.
+//! Hiding the vdso in the auxiliary vector of a program that is about to start.
 
 use super::states::{Exec, Tracee};
 use crate::memory::Memory;
 use crate::sys;
 
 impl Tracee<Exec> {
-    /// Takes the vdso out of the auxiliary vector of a fresh program, so that its
-    /// clock reads become system calls (getauxval(3), `AT_SYSINFO_EHDR`).
+    /// Removes the vdso from the auxiliary vector of a fresh program, so that its clock
+    /// reads become system calls (getauxval(3), `AT_SYSINFO_EHDR`).
     pub fn hide_vdso(&self) {
         const AT_NULL: u64 = 0;
         const AT_IGNORE: u64 = 1;
         const AT_SYSINFO_EHDR: u64 = 33;
-        /// The code segment of 64-bit programs; the stack of others looks otherwise.
+        /// The code segment of 64-bit programs. The stack of other programs has another
+        /// layout.
         const CODE: u64 = 0x33;
         let Ok(regs) = self.registers() else { return };
         if regs.cs != CODE {
@@ -20,7 +21,7 @@ impl Tracee<Exec> {
         let mut words = [0_u8; 2048];
         let mut at = regs.rsp;
         let mut got = self.read(at, &mut words) / 8 * 8;
-        // The count, and the arguments with their end.
+        // Skips the count and the arguments with their end.
         let argc = words
             .first_chunk()
             .map_or(0, |argc| u64::from_le_bytes(*argc));
@@ -44,7 +45,7 @@ impl Tracee<Exec> {
                     match word {
                         AT_NULL => return,
                         AT_SYSINFO_EHDR => {
-                            // An error means that the tracee is gone.
+                            // An error means that the tracee has ended.
                             let _ = sys::poke(self.tid(), at + 8 * index as u64, AT_IGNORE);
                             return;
                         }
