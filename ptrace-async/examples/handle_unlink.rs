@@ -4,10 +4,10 @@
 //! cargo run --example handle_unlink -- rm notes.txt
 //! ```
 //!
-//! The worked example of libptrace (Navarro Leija, 2022, section 5.2.1). After
-//! the `unlink` it is too late to ask for the inode, so a `newfstatat` is
-//! injected before it, in the tracee, where the path means what it means to the
-//! `unlink`. Six steps and two waits, in the order in which they happen.
+//! The worked example of libptrace (Navarro Leija, 2022, section 5.2.1). After the `unlink`
+//! the inode cannot be read any more, so a `newfstatat` is injected before it. It runs in
+//! the tracee, where the path leads to the same file as for the `unlink`. The function has
+//! six steps and two waits, in the order in which they happen.
 
 use std::cell::RefCell;
 use std::io;

@@ -36,14 +36,14 @@ async fn follow(tracee: Tracee<Started>, output: Output) {
     let mut running = tracee.resume();
     loop {
         let tid = running.tid();
-        // Whoever reads our output may have stopped; the command goes on.
+        // The reader of our output may have gone; the command still runs on.
         let print = |line: &dyn std::fmt::Display| {
             let _ = writeln!(output.borrow_mut(), "[{tid}] {line}");
         };
         let mut stop = running.stop().await;
         if let Stop::Prehook(call) = stop {
             let invocation = call.invocation();
-            // What an execve was given is gone when it returns.
+            // The arguments of an execve are gone when it returns.
             let entry = Decoded::at_entry(invocation, &call);
             stop = match call.posthook().await {
                 Ok(done) => {

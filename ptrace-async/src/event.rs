@@ -1,4 +1,4 @@
-//! What a tracee did to the world, the same whichever syscall caused it.
+//! Events: the effects of syscalls, described the same for every syscall that has them.
 //!
 //! A program may create a file with `open`, `openat`, `openat2` or `creat`; a
 //! tool wants to hear "created". [`IoEvent`] is that level (libptrace, section
@@ -23,12 +23,11 @@ pub type Tid = i32;
 /// A path as a syscall named it, made absolute.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PathRef {
-    /// The base directory (working directory or the descriptor's directory)
-    /// joined with the given string; `//` and `/./` are collapsed, `..` is
-    /// kept because a symlink before it may matter. A final `/` or `/.` is
-    /// dropped too and makes `follow` true, which is what it means to the
-    /// kernel (it also asks for a directory; a tool that evaluates the path
-    /// knows whether it is one).
+    /// The base directory (working directory or the descriptor's directory) joined with the
+    /// given string; `//` and `/./` are collapsed, `..` is kept because a symlink before it
+    /// may matter. A final `/` or `/.` is dropped too and makes `follow` true, as it does
+    /// in the kernel. There it also demands a directory, which a tool that evaluates the
+    /// path can check.
     pub path: PathBuf,
     /// Whether the syscall follows a symlink in the last component.
     pub follow: bool,
@@ -38,7 +37,7 @@ pub struct PathRef {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct OfdId(pub u64);
 
-/// What an open file description refers to.
+/// The object behind an open file description.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum FileKind {
     /// Opened by path during the session; its type was not asked for.
@@ -77,7 +76,7 @@ pub enum FileKind {
 pub struct OpenFile {
     /// Its identity within the session.
     pub id: OfdId,
-    /// What it refers to.
+    /// The object that it refers to.
     pub kind: FileKind,
     /// The path it was opened by (absolute), where it has one; for a directory
     /// that was opened through `..`, and after renames, the kernel's.
@@ -86,7 +85,7 @@ pub struct OpenFile {
     pub readable: bool,
     /// Whether writing is allowed by its access mode.
     pub writable: bool,
-    /// `O_PATH`: names a place in the tree and nothing else.
+    /// `O_PATH`: the description only names a file.
     pub path_only: bool,
     /// `O_APPEND` at present (`fcntl(F_SETFL)` can change it).
     pub append: Cell<bool>,
@@ -107,7 +106,7 @@ pub enum TimeChange {
     At(i64, i64),
 }
 
-/// A file named by path or by an open description.
+/// A file, named by a path or by an open description.
 #[derive(Debug, Clone)]
 pub enum FileRef {
     /// By path.
@@ -139,21 +138,20 @@ pub struct OpenMode {
     pub tmpfile: bool,
 }
 
-/// One thing a tracee did or asked, at the level tools reason about.
+/// One effect or observation of a tracee, at the level at which tools reason.
 ///
-/// Unless a variant says otherwise it is reported after the syscall returned
-/// and only when it succeeded; lookups (`Open`, `Stat`, `Access`, `ReadLink`,
-/// `StatFs`, `Xattr`, `Exec`) are reported also when they failed, because a
-/// failed lookup is an observation. `Stat`, `StatFile`, `Access`, `ReadLink`,
-/// `List`, `StatFs`, `XattrRead`, `Read`, `Seek`, `Lock`, `Ioctl`, `Clock`,
-/// `Random`, `Identity`, `SignalSent`, `SharedMemory` and `ExecAttempt` come at
-/// entry, before the kernel acts. A call that changes the file tree and fails
-/// becomes [`IoEvent::Failed`].
+/// Unless a variant says otherwise, an event is reported after the syscall returned, and
+/// only when it succeeded. Lookups (`Open`, `Stat`, `Access`, `ReadLink`, `StatFs`,
+/// `Xattr`, `Exec`) are also reported when they failed, because a failed lookup is an
+/// observation. `Stat`, `StatFile`, `Access`, `ReadLink`, `List`, `StatFs`, `XattrRead`,
+/// `Read`, `Seek`, `Lock`, `Ioctl`, `Clock`, `Random`, `Identity`, `SignalSent`,
+/// `SharedMemory` and `ExecAttempt` come at entry, before the kernel acts. A call that
+/// changes the file tree and fails becomes [`IoEvent::Failed`].
 #[derive(Debug, Clone)]
 pub enum IoEvent {
     /// A file was opened, or an attempt failed with `error` (an errno).
     Open {
-        /// What was asked for.
+        /// The path that was named.
         path: PathRef,
         /// How.
         mode: OpenMode,
@@ -167,8 +165,8 @@ pub enum IoEvent {
         /// The path that was named.
         path: PathRef,
     },
-    /// Something was found by path, and nothing of its metadata shown but that it is what
-    /// it has to be: a directory for `chdir`, a socket for `connect`.
+    /// A path was resolved, and the call shows only that the file has the needed type: a
+    /// directory for `chdir`, a socket for `connect`.
     Find {
         /// The path that was named.
         path: PathRef,
@@ -261,7 +259,7 @@ pub enum IoEvent {
     },
     /// A symbolic link was made.
     Symlink {
-        /// What it points to.
+        /// The link's target.
         target: Vec<u8>,
         /// The path that was named.
         path: PathRef,
@@ -405,7 +403,7 @@ pub enum IoEvent {
     },
     /// Something that belongs to the machine or the process was asked for.
     Identity {
-        /// What it was.
+        /// A description of the operation.
         what: Identity,
     },
     /// A resource limit was changed.
@@ -417,7 +415,7 @@ pub enum IoEvent {
     /// piece of process or system state changed in a way that outlives the
     /// call.
     StateChange {
-        /// What it was.
+        /// A description of the operation.
         what: &'static str,
     },
     /// A signal was sent to another process (`target` as given to kill).
@@ -429,7 +427,7 @@ pub enum IoEvent {
     },
     /// A network or local socket operation.
     Network {
-        /// What it was.
+        /// A description of the operation.
         what: &'static str,
         /// The description.
         file: Option<Rc<OpenFile>>,
@@ -449,12 +447,12 @@ pub enum IoEvent {
     },
     /// System V or POSIX IPC, shared memory with outsiders.
     SharedMemory {
-        /// What it was.
+        /// A description of the operation.
         what: &'static str,
     },
-    /// A call that would have changed the file tree failed: that the directory
-    /// was there already (`mkdir`), the name was absent (`unlink`) or the
-    /// directory not empty (`rmdir`) is an observation.
+    /// A call that would have changed the file tree failed. Its error is an observation:
+    /// the directory existed (`mkdir`), the name was absent (`unlink`), or the directory
+    /// was not empty (`rmdir`).
     Failed {
         /// The syscall's name.
         call: &'static str,
@@ -463,7 +461,7 @@ pub enum IoEvent {
         /// Why it failed.
         error: i32,
     },
-    /// A syscall nobody modelled, or one that a tool cannot follow.
+    /// A syscall that is not modelled, or that a tool cannot follow.
     Unsupported {
         /// The syscall.
         number: u64,

@@ -1,11 +1,11 @@
-//! Values that several tasks share, counted by hand.
+//! Values that several tasks share, with explicit reference counts.
 //!
-//! A descriptor table belongs to all threads of a process (and to whoever else
-//! was cloned with `CLONE_FILES`). An arena with counts does what
-//! `Rc<RefCell<_>>` would, and lets queries hand out plain references.
+//! A descriptor table belongs to all threads of a process and to other tasks that were
+//! cloned with `CLONE_FILES`. An arena with counts works like `Rc<RefCell<_>>`, but queries
+//! can return plain references.
 //!
-//! **Invariant:** a key is valid as long as whoever got it from `insert`,
-//! `share` or `unshare` has not released it; a released key is never looked up.
+//! **Invariant:** a key from `insert`, `share` or `unshare` is valid until its owner
+//! releases it. A released key is never looked up.
 
 /// Names a value in an [`Arena`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -64,7 +64,8 @@ impl<T> Arena<T> {
         }
     }
 
-    /// A value of one's own: the same one if nobody else uses it, else a copy.
+    /// Gives the user a value of its own: the same one if it has no other user, else a
+    /// copy.
     pub(super) fn unshare(&mut self, key: Key) -> Key
     where
         T: Clone,

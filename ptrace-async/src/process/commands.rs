@@ -1,5 +1,5 @@
-//! Commands and flags that libc does not name, or that the list of watched calls and the
-//! decoders both ask for.
+//! Command numbers and flags that both the watch list and the decoders use, from the
+//! kernel's uapi headers (asm-generic/ioctls.h, linux/fcntl.h, linux/fs.h, linux/sched.h).
 
 pub(super) const TCGETS: u32 = 0x5401;
 pub(super) const TCGETS2: u32 = 0x802c_542a;
@@ -18,8 +18,8 @@ pub(super) const F_GET_RW_HINT: i32 = 1035;
 pub(super) const F_SET_FILE_RW_HINT: i32 = 1038;
 pub(super) const F_GETOWNER_UIDS: i32 = 17;
 
-/// fcntl commands that ask for something the process knows already, and thus
-/// need not be watched.
+/// fcntl commands that return facts that the process knows already, and that need not be
+/// watched.
 pub(super) const HARMLESS_FCNTL: [i32; 11] = [
     libc::F_GETFD,
     libc::F_GETFL,

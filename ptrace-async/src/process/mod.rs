@@ -1,20 +1,19 @@
-//! The process model: who has which files open, where everyone stands in the
-//! tree, and what each syscall means in those terms.
+//! The process model: the open files and directories of each process, and the meaning of
+//! each syscall in terms of these.
 //!
-//! [`Processes`] is a state machine without ptrace. A tracer tells it of new
-//! tasks, executions and ends, and shows it each syscall at its entry and, when
-//! asked to, at its exit. In return it gets [`IoEvent`]s with resolved objects.
-//! [`watch`] says which syscalls must be shown for the model to stay true.
+//! [`Processes`] is a state machine without ptrace. A tracer reports new tasks, executions
+//! and ends, and shows each syscall at its entry and, when asked to, at its exit. In return
+//! it gets [`IoEvent`](crate::event::IoEvent)s with resolved objects. [`watch`] lists the
+//! syscalls that must be shown for the model to stay true.
 //!
-//! Numbers become files through descriptor tables that threads share; strings
-//! become absolute paths through the working directory and the paths by which
-//! directories were opened. `/proc` is read when a process is taken in and when
-//! something rare happens (a change of directory, a descriptor out of nowhere),
-//! never on the way of `open`, `stat` or `readlink`.
+//! Descriptor tables, which threads share, turn numbers into files. The working directory
+//! and the paths of open directories turn strings into absolute paths. `/proc` is read when
+//! a process is adopted and for rare events (a change of directory, an unknown descriptor),
+//! never for an ordinary `open`, `stat` or `readlink`.
 //!
-//! Two threads that race on one descriptor number (one closes it while the
-//! other's `dup2` onto it has not returned) can leave the table with the loser's
-//! entry, because a tracer sees stops in another order than the kernel acted.
+//! Two threads can race on one descriptor number: one closes it while the other's `dup2`
+//! onto it has not returned. The table may then keep the wrong entry, because a tracer sees
+//! stops in another order than the kernel acted.
 //!
 //! ```
 //! use ptrace_async::process::{Processes, Watch, watch};
@@ -31,10 +30,10 @@
 //! # Ok::<(), std::io::Error>(())
 //! ```
 //!
-//! **Invariants:** nothing here panics, whatever a tracee passes; for every
-//! syscall outside the documented exceptions of [`watch`] a table equals
-//! `/proc/PID/fd` between syscalls ([`Processes::verify`], held by tests); the
-//! only files read are those of `/proc` and the target of a renamed directory.
+//! **Invariants:** no argument of a tracee causes a panic. For every syscall outside of the
+//! documented exceptions of [`watch`], a table equals `/proc/PID/fd` between syscalls
+//! ([`Processes::verify`], held by tests). The only files read are those of `/proc` and the
+//! target of a renamed directory.
 
 #![warn(missing_docs)]
 

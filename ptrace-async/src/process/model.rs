@@ -45,7 +45,7 @@ impl Default for Processes {
     }
 }
 
-/// How a new description is made; see [`Processes::create`].
+/// The properties of a new description; see [`Processes::create`].
 pub(super) struct NewDescription {
     pub(super) kind: FileKind,
     pub(super) path: Option<PathBuf>,
@@ -84,14 +84,13 @@ impl Processes {
         }
     }
 
-    /// Takes in an existing task: the command right before its first exec, or
-    /// one that was attached to. Reads `/proc/TID/{cwd,root,fd,fdinfo,status}`
-    /// once. A further thread of a process that is known already shares what
-    /// that process has.
+    /// Adopts an existing task: the command right before its first exec, or one that was
+    /// attached to. Reads `/proc/TID/{cwd,root,fd,fdinfo,status}` once. A further thread of
+    /// a known process shares the state of that process.
     ///
-    /// Which descriptors share one description is guessed (same object, flags
-    /// and position); with `kcmp(2)` at hand use
-    /// [`adopt_comparing`](Self::adopt_comparing).
+    /// Descriptors with the same object, flags and position are assumed to share one
+    /// description. Use [`adopt_comparing`](Self::adopt_comparing) where `kcmp(2)` can
+    /// answer that.
     ///
     /// # Errors
     /// When `/proc` cannot be read, mostly because the task is gone. The task
@@ -168,12 +167,12 @@ impl Processes {
         self.tasks.insert(tid, task);
     }
 
-    /// A child appeared (fork, vfork, clone, clone3), made with these `CLONE_*`
-    /// flags ([`clone_flags`]). Must be told before the child's first syscall
-    /// is shown and before the exit of the parent's call is. Returns the event
-    /// for it, for tools that want it in their stream.
+    /// A child was created (fork, vfork, clone, clone3) with these `CLONE_*` flags
+    /// ([`clone_flags`](super::clone_flags)). Call this before the child's first syscall
+    /// and before the exit of the parent's call are shown. Returns the event for tools that
+    /// want it in their stream.
     ///
-    /// A parent that is not known makes the child adopted from `/proc`.
+    /// If the parent is unknown, the child is adopted from `/proc`.
     pub fn spawned(&mut self, parent: Tid, child: Tid, flags: u64) -> IoEvent {
         let has = |flag: i32| flags & flag as u64 != 0;
         let thread = has(libc::CLONE_THREAD);
@@ -188,8 +187,8 @@ impl Processes {
                 self.unshare_location(child);
             }
         } else {
-            // Nothing to say when this fails as well: the child's first
-            // syscall tries again and reports it.
+            // A failure is not reported here: the child's first syscall tries again and
+            // reports it.
             let _ = self.adopt(child, proc::tgid(child).unwrap_or(child));
         }
         IoEvent::Spawn {
@@ -199,12 +198,11 @@ impl Processes {
         }
     }
 
-    /// A successful execve, told at the exec stop; the [`Pending`](super::Pending) of the call
-    /// can be dropped, or passed to [`exit`](Self::exit) as usual. `tid` is the
-    /// task that remains (the thread group's
-    /// leader), `former` the one that called. Other threads of the process
-    /// vanish, the table becomes the process's own, and close-on-exec
-    /// descriptors close.
+    /// A successful execve, reported at the exec stop. The call's
+    /// [`Pending`](super::Pending) can be dropped, or passed to [`exit`](Self::exit) as
+    /// usual. `tid` is the task that remains (the thread group's leader), `former` the one
+    /// that called. Other threads of the process end, the table becomes the process's own,
+    /// and close-on-exec descriptors close.
     pub fn exec(&mut self, tid: Tid, former: Tid) {
         let Some(caller) = self.task(former).or_else(|| self.task(tid)) else {
             let _ = self.adopt(tid, tid);
@@ -216,7 +214,7 @@ impl Processes {
             .filter(|(other, task)| task.tgid == caller.tgid && **other != tid)
             .map(|(other, _)| *other)
             .collect();
-        // The caller's table and place survive under the leader's number.
+        // The caller's table and directories survive under the leader's id.
         self.tables.share(caller.files);
         self.locations.share(caller.location);
         self.exited(tid);
@@ -255,9 +253,9 @@ impl Processes {
         self.location(tid).map(|location| location.root.as_path())
     }
 
-    /// Where a task finds what it calls `given`, a path that is absolute or starts in its
-    /// working directory: `path` becomes that. `false` if it is not known, or may only be
-    /// a directory by the way it is written.
+    /// Resolves `given`, a path that is absolute or relative to the working directory, into
+    /// `path`. Returns `false` if the base is unknown, or if the spelling (a final `/` or
+    /// `.`) demands a directory.
     pub fn find(&self, tid: Tid, given: &[u8], path: &mut Vec<u8>) -> bool {
         let base = match given.first() {
             None => None,
@@ -301,7 +299,7 @@ impl Processes {
     }
 }
 
-// What the decoders need.
+// The operations that decoders use.
 impl Processes {
     pub(super) fn task(&self, tid: Tid) -> Option<Task> {
         self.tasks.get(&tid).copied()
@@ -325,7 +323,7 @@ impl Processes {
         self.locations.get_mut(task.location)
     }
 
-    /// Makes sure that a task is known; a stray one is adopted.
+    /// Makes sure that a task is known; an unknown one is adopted.
     pub(super) fn ensure(&mut self, tid: Tid) -> bool {
         self.tasks.contains_key(&tid)
             || proc::tgid(tid).is_some_and(|tgid| self.adopt(tid, tgid).is_ok())
@@ -379,7 +377,7 @@ impl Processes {
         file
     }
 
-    /// Takes a descriptor from `/proc` that the model did not see come.
+    /// Adopts a descriptor from `/proc` that the model did not see being created.
     pub(super) fn adopt_descriptor(&mut self, tid: Tid, fd: i32) -> Option<Rc<OpenFile>> {
         if fd < 0 {
             return None;
@@ -391,7 +389,7 @@ impl Processes {
         Some(file)
     }
 
-    /// Reads working directory and root anew for everyone, after `pivot_root`.
+    /// Reads working directory and root of all tasks anew, after `pivot_root`.
     pub(super) fn refresh_locations(&mut self) {
         let tids: Vec<Tid> = self.tasks().collect();
         for tid in tids {

@@ -13,7 +13,7 @@ use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::syscall::call::Syscall;
 
-/// The kernel's name of a syscall; `"unknown"` for a number nobody gave out.
+/// The kernel's name of a syscall; `"unknown"` for an unassigned number.
 pub(super) fn name(number: u64) -> &'static str {
     Syscall::of(number).name()
 }

@@ -1,5 +1,5 @@
-//! What `/proc` says about a process: read once when it is taken in, and for
-//! the few descriptors that come from nowhere.
+//! Reading `/proc`: once when a process is adopted, and for the few descriptors that the
+//! model did not see being created.
 
 use std::cell::Cell;
 use std::fs;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::event::{FileKind, OfdId, OpenFile, Tid};
 
-/// Reads a file of `/proc` that is usually shorter than a page, with few calls: the
-/// kernel says of none how long it is.
+/// Reads a file of `/proc` with few calls. Such files are usually shorter than a page, and
+/// the kernel reports no length for them.
 ///
 /// # Errors
 /// As open(2) and read(2).
@@ -19,8 +19,8 @@ pub fn read_proc(path: impl AsRef<Path>) -> io::Result<Vec<u8>> {
     read(path.as_ref(), false)
 }
 
-/// As [`read_proc`], a file that is one record, such as `status`: with room for all of it the
-/// kernel gives it at once, and is not asked whether there is more.
+/// As [`read_proc`], for a file that is one record, such as `status`. The kernel returns
+/// all of it at once if the buffer is large enough, so no second read looks for more.
 ///
 /// # Errors
 /// As open(2) and read(2).
@@ -88,9 +88,9 @@ impl Descriptor {
         })
     }
 
-    /// Whether two descriptors of one process look like the same description.
-    /// `/proc` does not say; equal objects, flags and positions are the best
-    /// guess that needs no syscall of its own (see `Processes::adopt_comparing`).
+    /// Whether two descriptors of one process look like the same description. `/proc` does
+    /// not show that. Equal objects, flags and positions are the best guess without another
+    /// syscall (see `Processes::adopt_comparing`).
     pub(super) fn resembles(&self, other: &Self) -> bool {
         let status = !libc::O_CLOEXEC;
         self.inode == other.inode
@@ -198,7 +198,7 @@ pub(super) fn root(tid: Tid) -> io::Result<PathBuf> {
     fs::read_link(format!("/proc/{tid}/root"))
 }
 
-/// Where a descriptor points to at present, if that is a path with a name.
+/// The present path of a descriptor, if it has one.
 pub(super) fn descriptor_path(tid: Tid, fd: i32) -> Option<PathBuf> {
     let target = fs::read_link(format!("/proc/{tid}/fd/{fd}")).ok()?;
     (target.is_absolute() && !is_deleted(&target)).then_some(target)
@@ -222,7 +222,7 @@ pub(super) fn tgid(tid: Tid) -> Option<Tid> {
     field(&status, "Tgid:")?.parse().ok()
 }
 
-/// The process that a pidfd stands for.
+/// The process that a pidfd refers to.
 pub(super) fn pidfd_target(tid: Tid, fd: i32) -> Option<Tid> {
     let info = read_text(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
     field(&info, "Pid:")?.parse().ok()

@@ -1,5 +1,4 @@
-//! Random histories of descriptor tables against a model that is too simple to
-//! be wrong.
+//! Random histories of descriptor tables, compared with a very simple model.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,8 +10,8 @@ use super::nr;
 use super::testing::{Case, TID};
 use crate::event::{OfdId, Tid};
 
-/// What one process does; `who` picks among those alive, descriptors among
-/// those that are open (or not).
+/// An action of one process. `who` selects one of the living tasks; descriptors may be open
+/// or not.
 #[derive(Debug, Clone)]
 enum Action {
     Open { cloexec: bool },

@@ -1,9 +1,8 @@
 //! Keeping stored paths true when files and directories move.
 //!
-//! Descriptions and working directories are known by path. What lies at or
-//! below a renamed name moves with it by comparing names; a directory that was
-//! reached through a symbolic link is found by asking the kernel, which is only
-//! done after a directory moved.
+//! Descriptions and working directories are stored by path. Stored paths at or below a
+//! renamed name are found by comparing names. A directory that was reached through a
+//! symbolic link is found by asking the kernel, which is only done after a directory moved.
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

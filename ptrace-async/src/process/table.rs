@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use crate::event::OpenFile;
 
-/// What a descriptor number stands for.
+/// The file behind a descriptor number, and its close-on-exec flag.
 #[derive(Debug, Clone)]
 pub(super) struct TableEntry {
     pub(super) file: Rc<OpenFile>,
@@ -51,7 +51,7 @@ impl Table {
         }
     }
 
-    /// What a successful execve does.
+    /// Closes the descriptors that a successful execve closes.
     pub(super) fn close_on_exec(&mut self) {
         self.slots.retain(|_, slot| !slot.cloexec);
     }

@@ -1,5 +1,5 @@
-//! A model with one made-up process, memory made of bytes, and events in short
-//! words: what the decoders' tests have in common.
+//! The fixture of the decoders' tests: a model with one artificial process, memory made of
+//! bytes, and a short printed form of events.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl Memory for Bytes {
 pub(super) struct Case {
     pub(super) model: Processes,
     pub(super) memory: Bytes,
-    /// What the last call announced.
+    /// The paths that the last call announced.
     pub(super) about: Vec<String>,
     /// Whether the last call asked for its exit.
     pub(super) exited: bool,
@@ -336,7 +336,7 @@ pub(super) fn show(event: &IoEvent) -> String {
     }
 }
 
-/// What a file is, without the numbers of pipes.
+/// The kind of a file, without the numbers of pipes.
 fn kind(file: &OpenFile) -> &'static str {
     match file.kind {
         FileKind::Pipe { .. } => "pipe",

@@ -1,4 +1,4 @@
-//! Comparing the model with the kernel.
+//! Comparing the model with `/proc`.
 
 use std::path::{Path, PathBuf};
 
@@ -6,7 +6,7 @@ use super::model::Processes;
 use super::proc::{self, Descriptor};
 use crate::event::{FileKind, OpenFile, Tid};
 
-/// A difference between the model of a process and what `/proc` says.
+/// A difference between the model of a process and `/proc`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mismatch {
     /// The model does not know the task.
@@ -15,7 +15,7 @@ pub enum Mismatch {
     Missing {
         /// The descriptor.
         fd: i32,
-        /// What it refers to.
+        /// The actual object.
         actual: String,
     },
     /// The model has a descriptor that the process does not have.
@@ -27,9 +27,9 @@ pub enum Mismatch {
     Object {
         /// The descriptor.
         fd: i32,
-        /// What the model holds.
+        /// The model's value.
         model: String,
-        /// What it refers to.
+        /// The actual object.
         actual: String,
     },
     /// The close-on-exec flag differs.
@@ -48,16 +48,16 @@ pub enum Mismatch {
     },
     /// The working directory differs.
     Directory {
-        /// What the model holds.
+        /// The model's value.
         model: PathBuf,
-        /// What the kernel says.
+        /// The kernel's value.
         actual: PathBuf,
     },
     /// The file-creation mask differs.
     Umask {
-        /// What the model holds.
+        /// The model's value.
         model: u32,
-        /// What the kernel says.
+        /// The kernel's value.
         actual: u32,
     },
 }
@@ -80,7 +80,7 @@ fn verify(model: &Processes, tid: Tid) -> Vec<Mismatch> {
     let Ok(actual) = proc::descriptors(tid) else {
         return found;
     };
-    // A process that looks at itself has had a descriptor for looking, which is
+    // A process that reads its own `/proc/self/fd` had a descriptor for that, which is
     // closed by now.
     let actual: Vec<(i32, Descriptor)> = actual
         .into_iter()
@@ -171,8 +171,8 @@ fn same_object(file: &OpenFile, actual: &Descriptor) -> bool {
     }
 }
 
-/// A name that leads to another file by now proves nothing: the file may have
-/// been removed or replaced, or be a link of `/proc`.
+/// A path that now leads to another file is no mismatch: the file may have been removed or
+/// replaced, or be a link of `/proc`.
 fn same_path(model: Option<&Path>, actual: &Descriptor) -> bool {
     let (Some(model), Some(now)) = (model, actual.path.as_deref()) else {
         return true;

@@ -1,12 +1,12 @@
-//! Which syscalls a tracer must stop, and when.
+//! The syscalls that a tracer must stop so that the process model stays true.
 //!
-//! Every stop costs ten times what the syscall does, so what says nothing new
-//! is let through. Let through although it observes something:
+//! A stop costs ten times as much as a syscall, so calls without new information pass.
+//! These calls pass although they observe something:
 //!
-//! - `read` and its kin on descriptors 3 to 5 and 255 ([`reads_unseen`]). That
-//!   is where a program's own files mostly are (255: the script of a bash), and
-//!   opening them was seen. What is inherited there must therefore count as read
-//!   from the start; what is duplicated there is reported as read then.
+//! - `read` and its kin on descriptors 3 to 5 and 255 ([`reads_unseen`]). A program's own
+//!   files mostly have these numbers (255: the script of a bash), and their opening was
+//!   seen. So a file that is inherited there must count as read from the start, and a file
+//!   that is duplicated there is reported as read then.
 //! - `pread64`, `preadv` and mappings of descriptors from 3 up: they fail on
 //!   pipes, sockets and terminals. An inherited file must count as read.
 //! - `lseek` on anything but 0, 1 and 2: files opened by the process have no
@@ -17,17 +17,16 @@
 //! - Other mappings that are not shared, or are executable and not writable. A shared
 //!   one that `mprotect` makes writable later needs a description opened for reading
 //!   and writing, which counts as a write from the start.
-//! - Waiting (`epoll_wait`, `wait4`, `futex`, `nanosleep`): what is waited for
-//!   was registered or made by a call that is watched. Timers likewise concern
-//!   only the process that set them.
-//! - CPU-time clocks, `getrusage`, `times`, `getitimer`, `mincore`: how long the
+//! - Waiting (`epoll_wait`, `wait4`, `futex`, `nanosleep`): a watched call registered or
+//!   created the awaited object. Timers only concern the process that set them.
+//! - CPU-time clocks, `getrusage`, `times`, `getitimer`, `mincore`: the time that the
 //!   process itself took is noise to every tool.
-//! - What a child inherits and a tool knows from its start: ids, limits,
-//!   signal masks, `getcwd`, the process group.
+//! - State that a child inherits and a tool knows from its start: ids, limits, signal
+//!   masks, `getcwd`, the process group.
 //! - `fsync` and the like: durability is not visible.
 //!
-//! A test compares this list with what the [syscall table](crate::syscall) says
-//! each call observes and changes.
+//! A test compares this list with the loads and stores of the [syscall
+//! table](crate::syscall).
 
 use super::commands::{
     FIONREAD, HARMLESS_FCNTL, NEW_NAMESPACES, PR_SET_VMA, TCGETS, TCGETS2, TIOCGWINSZ,
@@ -36,17 +35,16 @@ use super::nr;
 use crate::filter::{Compare, Filter, Rule, Test};
 use crate::unstopped::{NEEDED, PERFORMED};
 
-/// What a filter must do about a syscall so that the model stays true.
+/// How a filter must treat a syscall so that the model stays true.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Watch {
-    /// Let it through.
+    /// Let it pass.
     Never,
     /// Stop at its entry; the exit is not needed.
     Entry,
-    /// Stop at its entry, and mostly at its exit ([`Entry`](super::Entry) says
-    /// whether this time).
+    /// Stop at its entry, and at its exit if the [`Entry`](super::Entry) asks for it.
     Exit,
-    /// As [`Exit`](Self::Exit) when the condition holds, else let it through.
+    /// As [`Exit`](Self::Exit) when the condition holds, else let it pass.
     If(Condition),
 }
 
@@ -136,10 +134,10 @@ const fn none_of(argument: u8, mask: u32) -> Test {
     }
 }
 
-// NULL is told from other pointers by the low half as well: what a program
-// passes does not lie at a multiple of 4 GiB.
+// The low half of a pointer is enough to recognise NULL: the pointers that programs pass
+// are no multiples of 4 GiB.
 
-/// Whether reads on this descriptor are let through.
+/// Whether reads on this descriptor pass.
 pub fn reads_unseen(fd: i32) -> bool {
     matches!(fd, 3..=5 | 255)
 }
@@ -238,12 +236,12 @@ const OTHERS_MEMORY: Condition = Condition {
     any: &[&[differs(0, 0)]],
 };
 
-/// What must be done about a syscall; total over all numbers. A number that
-/// nobody modelled is stopped at its entry and reported as
+/// How a syscall must be treated, for every number. A number that is not modelled stops at
+/// its entry and is reported as
 /// [`IoEvent::Unsupported`](crate::event::IoEvent::Unsupported).
 ///
-/// The [source](self) of this function says what is let through although it
-/// observes something.
+/// The source file of this function lists the calls that pass although they observe
+/// something.
 #[must_use]
 pub fn watch(nr: u64) -> Watch {
     match nr {
@@ -376,7 +374,7 @@ pub fn watch(nr: u64) -> Watch {
         nr::timer_getoverrun | nr::timer_delete => Watch::Never,
         nr::timerfd_settime | nr::timerfd_gettime => Watch::Never,
 
-        // What is known from the start, or noise.
+        // Values that are known from the start, or noise.
         nr::fork | nr::vfork => Watch::Never,
         nr::getpid | nr::getppid | nr::gettid | nr::getpgrp | nr::getpgid => Watch::Never,
         nr::getsid | nr::getuid | nr::geteuid | nr::getgid | nr::getegid => Watch::Never,
@@ -414,8 +412,8 @@ pub fn watch(nr: u64) -> Watch {
     }
 }
 
-/// The program that keeps a model of processes true: it stops what
-/// [`watch`] asks for, and every number nobody knows.
+/// The filter that keeps the process model true. It stops the calls that [`watch`] asks
+/// for, and every unknown number.
 pub fn watching() -> Filter {
     Filter::build(512, |nr| {
         let rule = watch(u64::from(nr)).rule();
@@ -425,7 +423,7 @@ pub fn watching() -> Filter {
             return rule;
         }
         let rule = Rule::UnlessInProcess(Box::new(rule));
-        // What programs do that start in process, before they have the code.
+        // A program that starts in process makes these calls before the code is mapped.
         if nr == libc::SYS_openat || nr == libc::SYS_close {
             Rule::UnlessStarting(Box::new(rule))
         } else {
@@ -501,7 +499,7 @@ mod tests {
         check(nr::prlimit64, [0, 7, 0x1000, 0, 0, 0], true);
     }
 
-    /// What the documentation of this module gives reasons for.
+    /// The calls for which the documentation of this module gives reasons.
     const LET_THROUGH: &[u64] = &[
         // Waiting.
         nr::nanosleep,
@@ -526,7 +524,7 @@ mod tests {
         nr::timerfd_settime,
         nr::timerfd_gettime,
         nr::times,
-        // The end is told by `Processes::exited`.
+        // `Processes::exited` reports the end.
         nr::exit,
         nr::exit_group,
         // Reported when their descriptor or segment was made or attached.

@@ -28,7 +28,7 @@ impl Syscall {
         table::lookup(number).map_or(Self::Unknown(number), Self::Known)
     }
 
-    /// What the table says about it.
+    /// The row of the table; `None` for an unknown number.
     #[must_use]
     pub fn spec(self) -> Option<&'static Spec> {
         match self {
@@ -52,7 +52,7 @@ impl Syscall {
         }
     }
 
-    /// Whether a tool may rely on what the table says, and if not, why.
+    /// Whether a tool may rely on the row, and if not, why.
     #[must_use]
     pub fn support(self) -> Support {
         match self {

@@ -1,9 +1,8 @@
-//! Arguments as values: what the registers and the memory behind them say.
+//! Arguments as values, decoded from the registers and the memory behind them.
 //!
-//! [`Decoded::at_entry`] shows what a call is about to be given,
-//! [`Decoded::at_exit`] also what it gave back. Memory that cannot be read is a
-//! value as well ([`Value::Unreadable`]), since the kernel will answer `EFAULT`
-//! and the tool goes on.
+//! [`Decoded::at_entry`] decodes the inputs of a call, [`Decoded::at_exit`] also its
+//! outputs. Memory that cannot be read is a value as well ([`Value::Unreadable`]), since
+//! the kernel answers `EFAULT` and the tool continues.
 //!
 //! **Invariant:** no registers and no memory make decoding panic, and it reads
 //! no more than its [`Limits`] allow.
@@ -46,7 +45,7 @@ impl Default for Limits {
 pub struct Decoded {
     /// The call as the registers have it.
     pub invocation: Invocation,
-    /// What the table says about it.
+    /// The syscall's row of the table.
     pub syscall: Syscall,
     /// The arguments that the kernel looks at; for unknown syscalls all six
     /// registers.
@@ -62,11 +61,11 @@ pub struct DecodedArg {
     pub name: &'static str,
     /// The register.
     pub raw: u64,
-    /// What it says.
+    /// Its value.
     pub value: Value,
 }
 
-/// What an argument says.
+/// The value of an argument.
 #[derive(Debug, Clone)]
 pub enum Value {
     /// A signed number, as wide as its type.
@@ -242,7 +241,7 @@ impl Decoded {
     }
 }
 
-/// What is needed to decode one call.
+/// The state that decoding one call needs.
 struct Decoder<'a> {
     spec: &'static Spec,
     invocation: &'a Invocation,
@@ -523,7 +522,7 @@ fn scalar(raw: u64, ty: Type) -> Value {
         Type::Device => Value::Device(raw),
         Type::Signal => Value::Signal(raw as i32),
         Type::Flags(set) => {
-            // An enumerated value is an `int` wherever its mask says so.
+            // An enumerated value is an `int` where its mask covers 32 bits.
             let int = set.mask == 0xffff_ffff;
             Value::Flags(set, if int { raw & 0xffff_ffff } else { raw })
         }

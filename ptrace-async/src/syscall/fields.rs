@@ -13,7 +13,7 @@ pub struct Field {
     pub offset: u8,
     /// Its size in bytes: 1, 2, 4 or 8.
     pub width: u8,
-    /// What it holds.
+    /// Its type.
     pub ty: Type,
 }
 

@@ -1,10 +1,9 @@
 //! The syscall model: one table, from which every tool takes its columns.
 //!
-//! [`Syscall::of`] looks a number up; a [`Spec`] holds what is known about the
-//! call (arguments, memory effects, kernel objects, determinism, replay). A
-//! number that the table does not know is a value, [`Syscall::Unknown`]: the
-//! kernel may be newer than this library, and a tool must say so instead of
-//! guessing.
+//! [`Syscall::of`] looks a number up. A [`Spec`] describes the call: arguments, memory
+//! effects, kernel objects, determinism, replay. A number outside of the table is a value,
+//! too ([`Syscall::Unknown`]): the kernel may be newer than this library, and a tool must
+//! report that instead of guessing.
 //!
 //! A new tool adds a column to [`model`], not a second list of syscalls.
 //!
@@ -16,10 +15,9 @@
 //! | which bytes of which file? | [`spans::spans`] |
 //! | what was it given, how is it printed? | [`Decoded`] |
 //!
-//! A new syscall of the kernel is one row in a file of [`table`], and a case in
-//! the `memory_effects` test, which fails for a row without one. A row whose
-//! effects nobody has worked out says so ([`Effects::Unmodelled`]), and tools
-//! refuse to guess ([`Syscall::support`]).
+//! To add a syscall, write one row in a file of [`table`] and a case in the
+//! `memory_effects` test, which fails for a row without one. A row with unknown effects is
+//! marked ([`Effects::Unmodelled`]), and tools refuse to guess ([`Syscall::support`]).
 
 pub mod call;
 pub mod decode;

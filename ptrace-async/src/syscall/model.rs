@@ -1,9 +1,8 @@
 //! The columns of the syscall table.
 //!
-//! A [`Spec`] says everything that any tool needs to know about one syscall.
-//! Most of it hangs on the argument types: `Out(Bytes(Returned(2)))` is at once
-//! how the argument is decoded, how it is printed, and which bytes the kernel
-//! writes, so that the three cannot disagree.
+//! A [`Spec`] describes one syscall for all tools. Most of it follows from the argument
+//! types. `Out(Bytes(Returned(2)))` says how the argument is decoded, how it is printed,
+//! and which bytes the kernel writes, so that the three cannot disagree.
 //!
 //! **Invariant:** everything here is constant data; looking at a [`Spec`]
 //! neither allocates nor reads memory of a tracee.
@@ -11,7 +10,7 @@
 use super::flags::FlagSet;
 use super::layout::Layout;
 
-/// What is known about one syscall.
+/// The row of one syscall.
 #[derive(Debug, Clone, Copy)]
 pub struct Spec {
     /// The x86-64 number.
@@ -20,7 +19,7 @@ pub struct Spec {
     pub name: &'static str,
     /// The arguments that the kernel looks at, in register order.
     pub args: &'static [Arg],
-    /// What a successful result means.
+    /// The meaning of a successful result.
     pub returns: Return,
     /// Which memory the kernel reads and writes.
     pub effects: Effects,
@@ -35,7 +34,7 @@ pub struct Spec {
     /// Failures that depend on the world rather than on the arguments; see
     /// [`Spec::errors`] for the rest.
     pub world_errors: &'static [i32],
-    /// What a deterministic world answers.
+    /// The answer in a deterministic world.
     pub world: Deterministic,
     /// How a replay treats the call.
     pub replay: Replay,
@@ -176,7 +175,7 @@ pub enum Length {
     HeadWithin(u8),
 }
 
-/// What a result that is not an error means.
+/// The meaning of a result that is not an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Return {
     /// Zero.
@@ -207,9 +206,9 @@ pub enum Return {
 /// store to [`Object::AddressSpace`] and no memory effect.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effects {
-    /// They are what the argument types say.
+    /// They follow from the argument types.
     Typed,
-    /// They are what the argument types say, and what this rule adds.
+    /// They follow from the argument types and this rule.
     Rule(Rule),
     /// They are not known, for this reason.
     Unmodelled(&'static str),
@@ -260,7 +259,7 @@ pub enum Later {
     Anytime,
 }
 
-/// A kernel object, at the grain at which two calls can be said to conflict.
+/// A kernel object, at the granularity at which two calls conflict.
 ///
 /// A number names the argument that identifies the object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -269,8 +268,8 @@ pub enum Object {
     FdTable,
     /// The open file description behind a descriptor: position and flags.
     File(u8),
-    /// What a descriptor refers to: content and metadata of the file, the
-    /// bytes in the pipe or socket, the state of the device.
+    /// The object behind a descriptor: content and metadata of the file, the bytes in the
+    /// pipe or socket, the state of the device.
     Content(u8),
     /// The directory entry that a path names.
     Name(u8),
@@ -330,10 +329,10 @@ pub enum Object {
     Machine,
 }
 
-/// What a deterministic world answers.
+/// The answer in a deterministic world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Deterministic {
-    /// What the kernel answers: equal inputs have equal answers.
+    /// The kernel's answer: equal inputs have equal answers.
     Same,
     /// A time from a logical clock.
     Clock,
@@ -353,8 +352,7 @@ pub enum Deterministic {
     Usage,
     /// A fixed address.
     Address,
-    /// What a fixed schedule makes of it: the answer depends on how far other
-    /// tasks have come.
+    /// An answer that depends on the progress of other tasks, and so on a fixed schedule.
     Schedule,
     /// Nothing: the call reaches outside of any such world.
     Refuse,

@@ -213,8 +213,8 @@ fn write_signals(set: u64, out: &mut Formatter<'_>) -> fmt::Result {
     out.write_char(']')
 }
 
-/// A structure; integers and sets stand in brackets where a pointer to one is
-/// shown (`alone`), and by themselves in arrays.
+/// Writes a structure. Integers and sets are in brackets where a pointer to one is shown
+/// (`alone`), and without them in arrays.
 fn write_struct(layout: Layout, bytes: &[u8], alone: bool, out: &mut Formatter<'_>) -> fmt::Result {
     let integer = match layout {
         Layout::I32 | Layout::I64 => Some(Type::Long),
@@ -286,7 +286,7 @@ fn write_fields(layout: Layout, bytes: &[u8], out: &mut Formatter<'_>) -> fmt::R
     })
 }
 
-/// What `wait4` says of the end of a child.
+/// Writes the status of a child as `wait4` reports it.
 fn write_status(status: i32, out: &mut Formatter<'_>) -> fmt::Result {
     if libc::WIFEXITED(status) {
         let code = libc::WEXITSTATUS(status);

@@ -1,4 +1,4 @@
-//! Which bytes of which file a call loads and stores.
+//! The bytes of files that a call loads and stores.
 //!
 //! [`Object::Content`](super::Object::Content) says that a call touches a file;
 //! two calls that touch different bytes of it still do not conflict. A span

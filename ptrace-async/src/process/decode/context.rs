@@ -1,9 +1,8 @@
-//! From a syscall at its entry to events: the dispatch, and what all decoders
-//! share.
+//! The context of one syscall at its entry, and the helpers that all decoders share.
 //!
-//! A decoder pushes what is certain before the kernel acts (lookups, reads,
-//! clocks), notes the paths that are about to change, and returns the [`ExitStep`]
-//! that remains for the exit, if any.
+//! A decoder pushes the events that are certain before the kernel acts (lookups, reads,
+//! clocks). It notes the paths that are about to change, and returns the [`ExitStep`] that
+//! is left for the exit, if any.
 
 use std::rc::Rc;
 
@@ -18,14 +17,14 @@ use crate::process::{nr, proc};
 
 pub(super) const AT_FDCWD: i32 = libc::AT_FDCWD;
 
-/// What a path argument turned out to be.
+/// A path argument after resolving its base.
 enum Named {
     Path(PathRef),
     /// The empty string, or NULL.
     Empty,
-    /// The call will fail whatever the world is like.
+    /// The call will fail in any case.
     WillFail,
-    /// Relative to a descriptor whose path is not known.
+    /// Relative to a descriptor with an unknown path.
     NoBase,
 }
 
@@ -55,8 +54,7 @@ impl EntryContext<'_> {
         self.out.push(event);
     }
 
-    /// Reports a syscall that cannot be followed; there is nothing to do at its
-    /// exit.
+    /// Reports a syscall that cannot be followed. Nothing is left for its exit.
     pub(super) fn unsupported(&mut self, reason: &'static str) -> Option<ExitStep> {
         self.push(IoEvent::Unsupported {
             number: self.nr,
@@ -66,8 +64,8 @@ impl EntryContext<'_> {
         None
     }
 
-    /// The description behind a descriptor; a number that the model does not
-    /// know is looked up. `None` is certain to give `EBADF`.
+    /// The description behind a descriptor; a number that the model does not know is looked
+    /// up. `None` means that the call will fail with `EBADF`.
     pub(super) fn file(&mut self, fd: i32) -> Option<Rc<OpenFile>> {
         if let Some(file) = self.model.file(self.tid, fd) {
             return Some(Rc::clone(file));
@@ -139,7 +137,7 @@ impl EntryContext<'_> {
         self.path(dirfd, address, follow).map(FileRef::Path)
     }
 
-    /// The file that a descriptor (or `AT_FDCWD`) itself stands for.
+    /// The file behind a descriptor, or the working directory for `AT_FDCWD`.
     pub(super) fn descriptor(&mut self, fd: i32) -> Option<FileRef> {
         if fd == AT_FDCWD {
             let path = self.model.cwd(self.tid)?.to_owned();
@@ -148,7 +146,7 @@ impl EntryContext<'_> {
         self.file(fd).map(FileRef::File)
     }
 
-    /// A call that changes the tree: tells what is about to change, and leaves
+    /// A call that changes the tree: notes the paths that are about to change, and leaves
     /// the event for the exit.
     pub(super) fn change(&mut self, event: IoEvent) -> Option<ExitStep> {
         self.about_to_change.extend(changed_paths(&event));

@@ -12,10 +12,10 @@ use crate::process::watch::reads_unseen;
 const CLOSE_RANGE_UNSHARE: u32 = 2;
 const CLOSE_RANGE_CLOEXEC: u32 = 4;
 
-/// Descriptors below this can be had whatever limit somebody has set.
+/// Descriptors below this are assumed to be available under any limit.
 const WITHIN_LIMITS: i32 = 16;
 
-/// What to report of a description that got this number.
+/// The event for a description that got a number whose reads are not watched.
 pub(super) fn read_from_now_on(fd: i32, file: Rc<OpenFile>) -> Option<IoEvent> {
     (reads_unseen(fd) && file.readable).then_some(IoEvent::Read {
         fd,
@@ -25,8 +25,8 @@ pub(super) fn read_from_now_on(fd: i32, file: Rc<OpenFile>) -> Option<IoEvent> {
 }
 
 impl EntryContext<'_> {
-    /// A descriptor is gone whatever close(2) returns, so its exit is not
-    /// needed; and the number cannot be given out again before.
+    /// The descriptor is closed even if close(2) returns an error, so its exit is not
+    /// needed. The number cannot be reused before that.
     pub(super) fn close(&mut self) -> Option<ExitStep> {
         let fd = self.int(0);
         if let Some(table) = self.model.table_mut(self.tid) {
@@ -179,8 +179,8 @@ impl EntryContext<'_> {
     }
 }
 
-/// Sets what is given of the status flags. Flags of a description that outsiders
-/// share stay behind, which is told.
+/// Sets the given status flags. Changed flags of an inherited description outlive the
+/// process, so they are reported.
 pub(super) fn set_status(
     file: &OpenFile,
     append: Option<bool>,

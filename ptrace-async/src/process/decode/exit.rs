@@ -1,4 +1,4 @@
-//! What is left to do when a syscall returns.
+//! Applying a syscall's result at its exit.
 
 use std::rc::Rc;
 
@@ -14,12 +14,12 @@ use crate::process::{nr, proc};
 
 /// The kernel's `ERESTART*` results: the call was interrupted and comes again.
 const RESTARTS: std::ops::RangeInclusive<i64> = -516..=-512;
-/// How many elements of an I/O vector there can be.
+/// The kernel's limit of elements in an I/O vector (`UIO_MAXIOV`).
 const IOV_MAX: u64 = 1024;
 /// `struct msghdr`, and `struct mmsghdr` with its padding.
 const MSGHDR: u64 = 56;
 const MMSGHDR: u64 = 64;
-/// How much control data is looked at.
+/// How many bytes of control data are examined.
 const CONTROL_LIMIT: usize = 65_536;
 
 /// One syscall at its exit.
@@ -106,7 +106,7 @@ impl ExitContext<'_> {
                     error: None,
                 });
             }
-            // `Processes::exec` was told by the exec stop.
+            // The exec stop has called `Processes::exec`.
             ExitStep::Exec { .. } => {}
             ExitStep::Duplicate { old, cloexec } => self.duplicated(old, cloexec),
             ExitStep::Create(create) => {
@@ -266,7 +266,7 @@ impl ExitContext<'_> {
         if has(libc::CLONE_FILES) {
             self.model.unshare_files(self.tid);
         }
-        // A mount or user namespace of its own needs a place of its own.
+        // A task with its own mount or user namespace gets its own directories.
         if has(libc::CLONE_FS) || has(libc::CLONE_NEWNS) || has(libc::CLONE_NEWUSER) {
             self.model.unshare_location(self.tid);
         }

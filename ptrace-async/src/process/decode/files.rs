@@ -1,4 +1,4 @@
-//! Calls that look at the file tree or change it.
+//! Calls that observe or change the file tree.
 
 use super::context::{AT_FDCWD, EntryContext};
 use super::step::ExitStep;
@@ -58,8 +58,8 @@ impl<'a> EntryContext<'a> {
         None
     }
 
-    /// The empty path asks a descriptor that was opened on the link itself; without one it is no
-    /// link, whatever the working directory is.
+    /// The empty path reads the link that a descriptor was opened on (`O_PATH |
+    /// O_NOFOLLOW`). With `AT_FDCWD` it names the working directory, which is no link.
     pub(super) fn readlink(&mut self, dirfd: i32, address: u64, room: i32) -> Option<ExitStep> {
         if room <= 0 {
             // It fails before anybody looks.

@@ -1,5 +1,4 @@
-//! Bytes that go in and out: reads, writes, copies inside the kernel, polling,
-//! mappings, locks, device control.
+//! Reads, writes, copies inside the kernel, polling, mappings, locks and device control.
 
 use std::rc::Rc;
 
@@ -11,15 +10,14 @@ use crate::process::commands::{
 };
 use crate::process::proc;
 
-/// How many entries of a poll set are looked at.
+/// How many entries of a poll set are examined.
 const POLL_LIMIT: u64 = 65_536;
 const POLL_INPUT: i16 = libc::POLLIN | libc::POLLPRI | libc::POLLRDNORM | libc::POLLRDBAND;
 const EPOLL_INPUT: u32 =
     (libc::EPOLLIN | libc::EPOLLPRI | libc::EPOLLRDNORM | libc::EPOLLRDBAND | libc::EPOLLRDHUP)
         as u32;
 
-/// Whether reading from it (or asking whether one could) says something about
-/// the world outside the tree of files.
+/// Whether reading or polling a file observes something outside of the file tree.
 fn is_stream(file: &OpenFile) -> bool {
     match file.kind {
         FileKind::Pipe { .. } => true,
@@ -162,7 +160,8 @@ impl EntryContext<'_> {
         None
     }
 
-    /// What is registered for input counts as read; waiting is not watched.
+    /// A descriptor that is registered for input counts as read, because waiting is not
+    /// watched.
     pub(super) fn epoll_ctl(&mut self) -> Option<ExitStep> {
         if self.int(1) != libc::EPOLL_CTL_DEL {
             let events = self.memory.read_i32(self.args[3]).ok()?;
@@ -183,7 +182,7 @@ impl EntryContext<'_> {
         }
         let shared = flags & libc::MAP_SHARED != 0;
         let file = shared.then(|| self.file(fd))??;
-        // What is only read now can become writable by mprotect(2).
+        // mprotect(2) can make a read-only mapping writable later.
         let writable = file.writable;
         writable.then_some(ExitStep::Report(IoEvent::MapShared { file }))
     }

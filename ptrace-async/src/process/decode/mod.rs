@@ -1,5 +1,5 @@
-//! From syscalls to events: decoders that read the arguments at the entry, and what each leaves
-//! for the exit.
+//! From syscalls to events: decoders read the arguments at the entry, and leave an
+//! [`ExitStep`](self::step::ExitStep) for the exit.
 
 mod context;
 mod descriptors;
@@ -25,8 +25,8 @@ use crate::invocation::Invocation;
 use crate::memory::Memory;
 
 impl Processes {
-    /// Shows a syscall at its entry stop. Pushes the events that are certain
-    /// already, and says whether the exit must be shown too.
+    /// Handles a syscall at its entry stop. Pushes the events that are certain already, and
+    /// returns whether the exit must be shown, too.
     pub fn entry(
         &mut self,
         tid: Tid,
@@ -37,8 +37,8 @@ impl Processes {
         dispatch::entry(self, tid, call, memory, out)
     }
 
-    /// Shows the exit stop of a syscall whose [`Entry`] asked for it; `result`
-    /// is the return value (a negative errno on failure).
+    /// Handles the exit stop of a syscall whose [`Entry`] asked for it. `result` is the
+    /// return value (a negative errno on failure).
     pub fn exit(
         &mut self,
         tid: Tid,
@@ -50,9 +50,10 @@ impl Processes {
         exit::exit(self, tid, pending, result, memory, out);
     }
 
-    /// A task has opened the file at `path` (an absolute one, as [`Processes::find`] gives
-    /// it, that names no descriptor) to read it, and got the descriptor `fd`; the same as
-    /// [`Processes::entry`] and [`Processes::exit`] make of an open(2) with these flags.
+    /// A task has opened the file at `path` for reading and got the descriptor `fd`. `path`
+    /// is absolute, as [`Processes::find`] returns it, and names no descriptor. The effect
+    /// is that of [`Processes::entry`] and [`Processes::exit`] for an open(2) with these
+    /// flags.
     pub fn opened_to_read(&mut self, tid: Tid, fd: i32, path: PathBuf, flags: i32) -> OfdId {
         let new = Opening::to_read(path, flags).describe(tid, fd);
         self.create(tid, fd, new, flags & libc::O_CLOEXEC != 0).id

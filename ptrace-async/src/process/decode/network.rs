@@ -10,8 +10,8 @@ use crate::process::{nr, paths};
 const SOCKADDR_UN: usize = 110;
 
 impl EntryContext<'_> {
-    /// Making a socket touches nothing yet; the event is there for tools that
-    /// care about the family.
+    /// Making a socket has no effect outside yet. The event is for tools that need the
+    /// address family.
     pub(super) fn socket(&mut self) -> Option<ExitStep> {
         let (family, flags) = (self.int(0), self.int(1));
         let new =
@@ -28,7 +28,7 @@ impl EntryContext<'_> {
         self.create(new, cloexec, Report::Network("accept"))
     }
 
-    /// Any other socket operation, under its own name.
+    /// Any other socket operation, reported by its name.
     pub(super) fn network(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         self.push(IoEvent::Network {
@@ -58,7 +58,7 @@ impl EntryContext<'_> {
         Some(paths::join(base?, path, true))
     }
 
-    /// That nobody listens at a path is an observation like any other.
+    /// A refused connection observes that no process listens at the path.
     pub(super) fn connect(&mut self) -> Option<ExitStep> {
         let Some(path) = self.local_address() else {
             return self.network();

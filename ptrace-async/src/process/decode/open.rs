@@ -72,7 +72,7 @@ impl EntryContext<'_> {
             open_flags |= libc::O_NOFOLLOW;
         }
         if flags as i32 & libc::AT_EMPTY_PATH != 0 {
-            // A new description of what the descriptor names already.
+            // A new description of the descriptor's file.
             return Some(ExitStep::Fetch(Report::Nothing));
         }
         self.open(self.int(0), self.args[1], open_flags, 0)
@@ -85,7 +85,7 @@ impl EntryContext<'_> {
         self.file(fd)
     }
 
-    /// A rare descriptor: reported as not modelled, then taken from `/proc`.
+    /// A descriptor of a rare kind: reported as not modelled, then described from `/proc`.
     pub(super) fn fetch(&mut self, reason: &'static str) -> Option<ExitStep> {
         Some(ExitStep::Fetch(Report::Unsupported(reason)))
     }
@@ -211,7 +211,7 @@ mod tests {
             &["open /usr/lib/../x read"],
         );
         case.check(nr::openat, &[3, absolute, 0], 5, &["open /y read"]);
-        // A descriptor that does not exist: EBADF, whatever the world is like.
+        // A descriptor that does not exist: the call fails with EBADF.
         case.check(nr::openat, &[99, relative, 0], -9, &[]);
         let expected =
             "unsupported openat: a path relative to a descriptor whose own path is not known";

@@ -1,4 +1,4 @@
-//! Calls about processes and the system: execution, places, identity, time,
+//! Calls about processes and the system: execution, directories, identity, time,
 //! credentials, limits.
 
 use std::path::PathBuf;
@@ -235,7 +235,7 @@ mod tests {
         let thread = (libc::CLONE_FILES | libc::CLONE_FS | libc::CLONE_THREAD) as u64;
         case.model.spawned(TID, TID + 1, thread);
         case.model.spawned(TID, TID + 2, thread);
-        // A process that shares the table without being a thread keeps its own.
+        // A process that shares the table without being a thread keeps the table.
         case.model.spawned(TID, TID + 3, libc::CLONE_FILES as u64);
         case.call(nr::fcntl, &[2, libc::F_SETFD as u64, 1], 0);
         case.model.exec(TID, TID + 1);

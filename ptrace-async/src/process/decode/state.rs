@@ -1,4 +1,4 @@
-//! Signals, and what a process sets about itself.
+//! Signals, and `prctl` and `seccomp` state.
 
 use super::context::EntryContext;
 use super::step::ExitStep;
@@ -12,8 +12,8 @@ const SECCOMP_SET_MODE_FILTER: u32 = 1;
 const SECCOMP_FILTER_FLAG_NEW_LISTENER: u32 = 8;
 
 impl EntryContext<'_> {
-    /// A signal to the process itself stays inside; the attempt is what is
-    /// reported, because that a target does not exist is an observation too.
+    /// Reports a signal to another process. It is reported at entry, because a missing
+    /// target is an observation, too.
     pub(super) fn kill(&mut self, target: i32, signal: i32) -> Option<ExitStep> {
         if !self.is_own_process(target) {
             self.push(IoEvent::SignalSent { target, signal });
@@ -43,8 +43,8 @@ impl EntryContext<'_> {
         None
     }
 
-    /// What ends with the process, concerns only how it runs, or merely asks,
-    /// is no event.
+    /// Options that end with the process, that only concern how it runs, or that only read
+    /// state are no events.
     pub(super) fn prctl(&mut self) -> Option<ExitStep> {
         match self.int(0) {
             libc::PR_SET_NAME | libc::PR_GET_NAME => None,
@@ -52,7 +52,7 @@ impl EntryContext<'_> {
             libc::PR_SET_DUMPABLE if self.int(1) == 0 => {
                 self.unsupported("the program hides its memory, also from the tracer")
             }
-            // Who may trace or dump the process, and how it dies: its own affair.
+            // These decide which processes may trace or dump this one, and how it ends.
             libc::PR_SET_DUMPABLE
             | libc::PR_SET_PDEATHSIG
             | PR_SET_PTRACER
@@ -62,7 +62,7 @@ impl EntryContext<'_> {
             libc::PR_SET_CHILD_SUBREAPER => None,
             // The tracer's filter has set it already.
             libc::PR_SET_NO_NEW_PRIVS => None,
-            // How code and memory are executed and managed, not what it computes.
+            // These change how code runs and memory is managed, not the result.
             libc::PR_SET_TIMERSLACK
             | libc::PR_SET_THP_DISABLE
             | libc::PR_SET_TSC

@@ -1,4 +1,4 @@
-//! What a syscall leaves for its exit.
+//! The work that a syscall's entry leaves for its exit.
 
 use std::path::PathBuf;
 use std::rc::Rc;
@@ -9,16 +9,16 @@ use crate::event::{FileKind, IoEvent, OpenFile, OpenMode, PathRef, Tid};
 use crate::process::model::NewDescription;
 use crate::process::{paths, proc};
 
-/// What follows from an entry stop.
+/// The result of handling an entry stop.
 #[derive(Debug)]
 #[must_use]
 pub struct Entry {
     /// Set when the exit must be shown: pass it to [`Processes::exit`].
     pub pending: Option<Pending>,
-    /// Files that this call is about to change, create, move or remove if it
-    /// succeeds, told before the kernel acts so that a pending copy or digest of
-    /// their content can be secured. Opening for writing counts, later writes
-    /// through that descriptor are not announced again.
+    /// The files that this call will change, create, move or remove if it succeeds. They
+    /// are reported before the kernel acts, so that a pending copy or digest of their
+    /// content can be finished. Opening for writing counts; later writes through that
+    /// descriptor are not listed again.
     pub about_to_change: SmallVec<[PathRef; 2]>,
 }
 
@@ -30,7 +30,7 @@ impl Entry {
     }
 }
 
-/// What the model keeps between the entry and the exit of a syscall.
+/// The model's state between a syscall's entry and its exit.
 #[derive(Debug)]
 pub struct Pending {
     pub(super) nr: u64,
@@ -48,16 +48,16 @@ impl Pending {
     }
 }
 
-/// What remains to be done at the exit.
+/// The work that is left for the exit.
 #[derive(Debug)]
 pub(super) enum ExitStep {
     /// Push the event if the call succeeded.
     Report(IoEvent),
-    /// Push the event if the call succeeded, else say that it failed.
+    /// Push the event if the call succeeded, else [`IoEvent::Failed`].
     Change(IoEvent),
     /// A path was opened.
     Open(Box<Opening>),
-    /// A program is executed; only a failure comes here with news.
+    /// A program is executed; only a failure is reported at the exit.
     Exec { path: PathRef },
     /// The result is a copy of a descriptor.
     Duplicate { old: i32, cloexec: bool },
@@ -74,7 +74,7 @@ pub(super) enum ExitStep {
     },
     /// The clone's pidfd is stored at this address.
     ClonePidfd { address: u64 },
-    /// The working directory changed, to this path as it was given.
+    /// The working directory changed; the path is the argument.
     ChangeDir { path: Option<PathRef> },
     /// The root changed.
     ChangeRoot { path: PathRef },
@@ -100,7 +100,7 @@ pub(super) enum ExitStep {
     },
 }
 
-/// A descriptor to be made at the exit.
+/// A descriptor that the exit creates.
 pub(super) struct Create {
     pub(super) new: NewDescription,
     pub(super) cloexec: bool,
@@ -113,7 +113,7 @@ impl std::fmt::Debug for Create {
     }
 }
 
-/// What to report of a new descriptor.
+/// The event that a new descriptor causes.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Report {
     Nothing,
@@ -123,7 +123,7 @@ pub(super) enum Report {
     Unsupported(&'static str),
 }
 
-/// A write whose length the exit tells.
+/// A write; its length is known at the exit.
 #[derive(Debug)]
 pub(super) struct PendingWrite {
     pub(super) fd: i32,
@@ -131,11 +131,11 @@ pub(super) struct PendingWrite {
     pub(super) positioned: bool,
     pub(super) source: Option<Rc<OpenFile>>,
     pub(super) buffers: Buffers,
-    /// Set for requests whose result is not a length.
+    /// The length, for requests whose result is not one.
     pub(super) length: Option<u64>,
 }
 
-/// Where a write took its bytes from.
+/// The memory that a write took its bytes from.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Buffers {
     None,
@@ -149,13 +149,13 @@ pub(super) struct Opening {
     pub(super) path: PathRef,
     pub(super) mode: OpenMode,
     pub(super) flags: i32,
-    /// What the path names if it is a descriptor of the process's own: the new
-    /// description is another one of the same object.
+    /// The description behind a path such as `/dev/stdin`. The new description refers to
+    /// the same object.
     pub(super) origin: Option<Rc<OpenFile>>,
 }
 
 impl Opening {
-    /// Of a path that names no descriptor, to read what it leads to.
+    /// An open of a path for reading that names no descriptor.
     pub(super) fn to_read(path: PathBuf, flags: i32) -> Self {
         Self {
             path: PathRef { path, follow: true },
@@ -165,7 +165,7 @@ impl Opening {
         }
     }
 
-    /// How to make the description, now that it has the number `fd`.
+    /// The new description, once its number `fd` is known.
     pub(super) fn describe(&self, tid: Tid, fd: i32) -> NewDescription {
         let mode = &self.mode;
         let (kind, mut path) = match &self.origin {
@@ -191,7 +191,7 @@ impl Opening {
     }
 }
 
-/// What the flags of an open mean.
+/// Translates the flags of an open.
 pub(super) fn open_mode(flags: i32, mode: u32) -> OpenMode {
     let has = |flag: i32| flags & flag == flag;
     let path_only = has(libc::O_PATH);

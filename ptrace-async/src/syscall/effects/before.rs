@@ -1,4 +1,4 @@
-//! Lengths at the entry of a call that the call itself may overwrite.
+//! Lengths at the entry of a call, which the call itself may overwrite.
 
 use smallvec::SmallVec;
 
@@ -8,11 +8,11 @@ use crate::memory::Memory;
 use crate::syscall::call::Syscall;
 use crate::syscall::model::{Effects, Extent, Length, Rule, Type};
 
-/// Lengths that a call may overwrite, as they were when it began.
+/// Lengths that a call may overwrite, as they were at its entry.
 ///
-/// `recvfrom` reports the length of an address that it may have cut to the
-/// buffer; only the length at entry tells how much was written. Capturing costs
-/// a read of memory only for the calls that need it ([`Before::is_needed`]).
+/// `recvfrom` reports the length of an address that it may have cut to the buffer, so that
+/// the written length follows from the length at entry. Capturing reads memory only for the
+/// calls that need it ([`Before::is_needed`]).
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Before {
     words: SmallVec<[(u64, u32); 2]>,

@@ -1,22 +1,20 @@
-//! Which memory of the caller a syscall reads and writes.
+//! The memory of the caller that a syscall reads and writes.
 //!
-//! The typed columns of the table say most of it ([`typed`]); calls whose
-//! arguments change their meaning with a command have a rule ([`rules`],
-//! [`ioctl`]).
+//! Most of it follows from the argument types in the table (`typed`). Calls whose arguments
+//! change their meaning with a command have a rule (`rules`, `ioctl`).
 //!
-//! [`writes`] is what a recorder must save after a call and what a replay must
-//! put back: a changed byte outside of these ranges is a defect of the table.
-//! The ranges are as tight as the result allows; a byte in a range need not
-//! have changed. [`reads`] is an upper bound: what the kernel may have looked at.
-//! [`outputs`] says before a call where it may write, and has its addresses from.
+//! [`writes`] returns the ranges that a recorder must save after a call and a replay must
+//! restore. A changed byte outside of these ranges is a defect of the table. The ranges are
+//! as tight as the result allows; a byte in a range need not have changed. [`reads`] is an
+//! upper bound of the memory that the kernel read. [`outputs`] lists, before a call, the
+//! ranges that it may write, and the words that hold their addresses.
 //!
 //! Deliberately absent:
 //! * changes of the mappings (`mmap`, `execve`, …): see [`Object::AddressSpace`];
-//! * what the kernel writes after the call ([`Later`]): the child's thread id at
-//!   exit, `rseq`, pages given up with `MADV_FREE`;
-//! * what a failed call left behind before it failed (`EFAULT` in the middle of
-//!   a transfer), and the block that a direct read may overwrite beyond its
-//!   result at the end of a file;
+//! * writes of the kernel after the call ([`Later`]): the child's thread id at exit,
+//!   `rseq`, pages given up with `MADV_FREE`;
+//! * writes of a failed call before it failed (`EFAULT` in the middle of a transfer), and
+//!   the block that a direct read may overwrite beyond its result at the end of a file;
 //! * descriptions of buffers (`struct iovec`, `struct msghdr`) that the call
 //!   itself overwrites with data.
 //!
@@ -47,9 +45,9 @@ use crate::memory::Memory;
 /// The ranges that the kernel wrote on behalf of a call that returned `result`,
 /// with `memory` as it is after the call.
 ///
-/// Without the lengths at entry ([`writes_since`]), ranges of values that the
-/// kernel cut to the buffer (socket addresses, control data) can be longer than
-/// what was written.
+/// Without the lengths at entry ([`writes_since`]), a range can be longer than the kernel's
+/// write. This concerns values that the kernel cut to the buffer (socket addresses, control
+/// data).
 ///
 /// # Errors
 /// [`Unmodelled`] when the effects are not known, also for unknown numbers.
@@ -142,7 +140,7 @@ pub(super) fn size(
         .map_or(0, |spec| pass.size(spec, extent, address))
 }
 
-/// Whether a call with this result has written an output of that kind.
+/// Whether a call with this result has written outputs of this kind.
 pub(super) fn is_written(invocation: &Invocation, result: i64, when: When) -> bool {
     let before = Before::default();
     let memory = &NoMemory;

@@ -1,4 +1,4 @@
-//! Where a call is going to write, before it is made.
+//! The outputs of a call before it runs.
 
 use super::before::Before;
 use super::pass::Pass;
@@ -7,7 +7,7 @@ use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::syscall::model::{Effects, Extent, Length, Rule, Spec, Type};
 
-/// Where a call finds the address of some memory.
+/// The place that holds the address of an output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Pointer {
     /// In an argument.
@@ -16,7 +16,7 @@ pub enum Pointer {
     Word(u64),
 }
 
-/// Memory that a call may write, or that says where it may.
+/// Memory that a call may write, or that holds the address of such memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Output {
     /// Where the call finds its address.
@@ -32,11 +32,11 @@ const SIGINFO: u64 = 128;
 /// The size of `struct rusage`.
 const RUSAGE: u64 = 144;
 
-/// The memory that a call may write, each with where the call has its address from; so a
-/// tracer can have it write somewhere else. Call it at the entry of the call.
+/// The memory that a call may write, each with the place that holds its address. A tracer
+/// can so redirect the writes. Use it at the call's entry.
 ///
-/// Of calls whose arguments change their meaning with a command (`ioctl`, `fcntl`, `futex`),
-/// and of those that are not modelled, it knows nothing.
+/// The list is empty for calls whose arguments change their meaning with a command
+/// (`ioctl`, `fcntl`, `futex`), and for calls that are not modelled.
 #[must_use]
 pub fn outputs(invocation: &Invocation, memory: &dyn Memory) -> Vec<Output> {
     let Some(spec) = invocation.syscall().spec() else {
@@ -98,7 +98,7 @@ impl OutputWalk<'_> {
             let (extent, is_read) = match arg.ty {
                 Type::Out(extent) | Type::OutWhen(_, extent) => (extent, false),
                 Type::InOut(extent) | Type::InOutWhen(_, extent) => (extent, true),
-                // What `sendmmsg` says of each message is with what it sends.
+                // The lengths that `sendmmsg` writes lie in its input array.
                 _ => continue,
             };
             let pointer = Pointer::Argument(index);
@@ -133,7 +133,7 @@ impl OutputWalk<'_> {
         }
     }
 
-    /// What a `struct msghdr` leads to.
+    /// The memory that a `struct msghdr` points to.
     fn message(&mut self, header: u64) {
         let field = |offset: u64| header.saturating_add(offset);
         let word = |offset| self.pass.u64_at(field(offset)).unwrap_or(0);

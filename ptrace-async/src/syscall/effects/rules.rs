@@ -11,7 +11,7 @@ const UNKNOWN_COMMAND: &str = "the command is not in the model";
 
 type Known = Result<(), &'static str>;
 
-/// What the kernel wrote, beyond what the types say.
+/// Adds the kernel's writes that the types do not describe.
 pub(super) fn writes(pass: &mut Pass<'_>, rule: Rule) -> Known {
     match rule {
         Rule::ArchPrctl => arch_prctl(pass),
@@ -65,7 +65,7 @@ pub(super) fn writes(pass: &mut Pass<'_>, rule: Rule) -> Known {
     Ok(())
 }
 
-/// What the kernel reads, beyond what the types say.
+/// Adds the kernel's reads that the types do not describe.
 pub(super) fn reads(pass: &mut Pass<'_>, rule: Rule) -> Known {
     match rule {
         Rule::Capabilities => {

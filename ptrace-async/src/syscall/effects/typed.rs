@@ -212,7 +212,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What `recvmsg` wrote: the fields that it updates, the name, the control
+    /// Adds the writes of `recvmsg`: the fields that it updates, the name, the control
     /// data, and `done` bytes of data.
     fn received(&mut self, header: u64, done: u64) {
         let field = |offset: u64| header.saturating_add(offset);
@@ -233,7 +233,7 @@ impl Pass<'_> {
         }
     }
 
-    /// `sendmmsg` says behind each header how much of the message it sent.
+    /// Adds the sent length that `sendmmsg` writes behind each header.
     fn sent(&mut self, address: u64, count: u64) {
         let done = self.result.unwrap_or(0).max(0).cast_unsigned();
         if address != 0 {
@@ -243,7 +243,7 @@ impl Pass<'_> {
         }
     }
 
-    /// What `sendmsg` (`inward`) or `recvmsg` reads.
+    /// Adds the reads of `sendmsg` (`inward`) or `recvmsg`.
     fn message(&mut self, header: u64, limit: u64, inward: bool) {
         self.push(header, 56);
         let field = |offset: u64| self.u64_at(header.saturating_add(offset)).unwrap_or(0);
