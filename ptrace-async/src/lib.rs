@@ -92,3 +92,8 @@ pub mod runtime;
 mod sys;
 pub mod syscall;
 mod unstopped;
+
+/// Compiles and runs the example of the README.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

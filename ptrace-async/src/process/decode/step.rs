@@ -22,14 +22,6 @@ pub struct Entry {
     pub about_to_change: SmallVec<[PathRef; 2]>,
 }
 
-impl Entry {
-    /// Whether the exit stop must be shown.
-    #[must_use]
-    pub fn needs_exit(&self) -> bool {
-        self.pending.is_some()
-    }
-}
-
 /// The model's state between a syscall's entry and its exit.
 #[derive(Debug)]
 pub struct Pending {
