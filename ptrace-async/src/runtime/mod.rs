@@ -9,6 +9,7 @@ mod events;
 mod executor;
 mod in_process;
 mod launch;
+mod lock;
 mod nested;
 mod new_tasks;
 mod options;

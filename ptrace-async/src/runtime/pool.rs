@@ -8,9 +8,10 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 
+use super::lock::lock;
 use super::placement::{HostThreads, widen_self};
 
 type Job = Box<dyn FnOnce() + Send>;
@@ -45,7 +46,7 @@ impl Pool {
             .spawn(move || {
                 widen_self();
                 loop {
-                    let job = queue.lock().unwrap_or_else(PoisonError::into_inner).recv();
+                    let job = lock(&queue).recv();
                     match job {
                         Ok(job) => job(),
                         Err(_) => break,
@@ -80,7 +81,7 @@ impl Pool {
             // The job and everything it captured are dropped here, even if it panicked.
             let value = catch_unwind(AssertUnwindSafe(work));
             open.fetch_sub(1, Ordering::Relaxed);
-            let mut state = shared.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut state = lock(&shared);
             state.value = Some(value);
             if let Some(waker) = state.waker.take() {
                 drop(state);
@@ -107,7 +108,7 @@ impl<T> Future for Answer<T> {
     type Output = T;
 
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         match state.value.take() {
             Some(Ok(value)) => Poll::Ready(value),
             Some(Err(panic)) => {

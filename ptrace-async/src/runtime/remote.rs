@@ -8,6 +8,7 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::lock::lock;
 use crate::event::Tid;
 use crate::sys;
 
@@ -31,7 +32,7 @@ impl Remote {
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<u64>> {
-        self.woken.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.woken)
     }
 
     /// Has the function `key` polled.

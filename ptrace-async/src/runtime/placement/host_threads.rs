@@ -1,10 +1,11 @@
 //! Threads of the host that work while its tracees run.
 #![expect(unsafe_code, reason = "gettid")]
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use super::cpus::{Cpus, INITIAL, widen_self};
 use crate::event::Tid;
+use crate::runtime::lock::lock;
 
 /// The threads of a host that work while its tracees run.
 ///
@@ -26,7 +27,7 @@ impl HostThreads {
     pub fn enter(&self) -> HostThread {
         // SAFETY: gettid has no arguments and cannot fail.
         let tid = unsafe { libc::gettid() };
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = lock(&self.0);
         match list.cpus {
             Some(cpus) => {
                 cpus.apply(tid);
@@ -46,7 +47,7 @@ impl HostThreads {
 
     /// The number of CPUs that they may use now, if the runtime decides it.
     pub fn cpus(&self) -> Option<usize> {
-        let list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let list = lock(&self.0);
         list.cpus.map(|cpus| cpus.count().unsigned_abs() as usize)
     }
 
@@ -58,7 +59,7 @@ impl HostThreads {
     }
 
     pub(super) fn allow(&self, cpus: Cpus) {
-        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = lock(&self.0);
         list.cpus = Some(cpus);
         for tid in &list.threads {
             cpus.apply(*tid);
@@ -78,7 +79,7 @@ pub struct HostThread(HostThreads, Tid);
 
 impl Drop for HostThread {
     fn drop(&mut self) {
-        let mut list = self.0.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut list = lock(&self.0.0);
         list.threads.retain(|tid| *tid != self.1);
     }
 }

@@ -8,7 +8,7 @@
 //! a thread looks at the tasks every few milliseconds. It widens tasks that have not
 //! stopped for [`LONGEST`], and reports contention.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use rustc_hash::FxHashMap;
 
 use super::cpus::{Cpus, is_running, widen_self};
 use crate::event::Tid;
+use crate::runtime::lock::lock;
 
 /// How long a running task stays narrowed. The thread that looks may add as much again.
 const LONGEST: Duration = Duration::from_millis(4);
@@ -201,10 +202,6 @@ impl Drop for NarrowedTasks {
             watch.unpark();
         }
     }
-}
-
-fn lock(watched: &Mutex<Watched>) -> MutexGuard<'_, Watched> {
-    watched.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Looks at the tasks until the runtime is dropped.
