@@ -54,6 +54,40 @@ fn read_text(path: impl AsRef<Path>) -> io::Result<String> {
     String::from_utf8(read_proc(path)?).map_err(|_| io::ErrorKind::InvalidData.into())
 }
 
+/// The text of `/proc/TID/fdinfo/FD` (proc(5)).
+///
+/// It is read for each adopted descriptor and during some calls, so it stays text and only the
+/// asked field is parsed. (The `procfs` crate parses every field into maps.)
+#[derive(Debug, Clone)]
+pub struct FdInfo(String);
+
+impl FdInfo {
+    /// Reads the file of a descriptor.
+    ///
+    /// # Errors
+    /// As open(2) and read(2), mostly because the descriptor or the task is gone.
+    pub fn read(tid: Tid, fd: i32) -> io::Result<Self> {
+        read_text(format!("/proc/{tid}/fdinfo/{fd}")).map(Self)
+    }
+
+    /// The status flags (`O_*`), close-on-exec included.
+    #[must_use]
+    pub fn flags(&self) -> Option<i32> {
+        i32::from_str_radix(field(&self.0, "flags:")?, 8).ok()
+    }
+
+    /// The file position.
+    #[must_use]
+    pub fn position(&self) -> Option<u64> {
+        field(&self.0, "pos:")?.parse().ok()
+    }
+
+    /// The process of a pidfd.
+    pub(super) fn pid(&self) -> Option<Tid> {
+        field(&self.0, "Pid:")?.parse().ok()
+    }
+}
+
 /// A descriptor as `/proc` shows it.
 #[derive(Debug, Clone)]
 pub(super) struct Descriptor {
@@ -71,18 +105,16 @@ impl Descriptor {
     pub(super) fn read(tid: Tid, fd: i32) -> io::Result<Self> {
         let link = format!("/proc/{tid}/fd/{fd}");
         let target = fs::read_link(&link)?;
-        let info = read_text(format!("/proc/{tid}/fdinfo/{fd}"))?;
+        let info = FdInfo::read(tid, fd)?;
         // Through the link: works for deleted files, pipes and sockets as well.
         let metadata = fs::metadata(&link)?;
-        let octal = field(&info, "flags:").and_then(|text| i32::from_str_radix(text, 8).ok());
-        let flags = octal.unwrap_or(0);
-        let position = field(&info, "pos:").and_then(|text| text.parse().ok());
+        let flags = info.flags().unwrap_or(0);
         let (kind, path) = classify(target, &metadata);
         Ok(Self {
             kind,
             path,
             flags,
-            position: position.unwrap_or(0),
+            position: info.position().unwrap_or(0),
             cloexec: flags & libc::O_CLOEXEC != 0,
             inode: (metadata.st_dev(), metadata.st_ino()),
         })
@@ -224,8 +256,7 @@ pub(super) fn tgid(tid: Tid) -> Option<Tid> {
 
 /// The process that a pidfd refers to.
 pub(super) fn pidfd_target(tid: Tid, fd: i32) -> Option<Tid> {
-    let info = read_text(format!("/proc/{tid}/fdinfo/{fd}")).ok()?;
-    field(&info, "Pid:")?.parse().ok()
+    FdInfo::read(tid, fd).ok()?.pid()
 }
 
 /// The size of the file behind a descriptor.

@@ -5,7 +5,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 use ptrace_async::event::Tid;
-use ptrace_async::process::read_proc;
+use ptrace_async::process::FdInfo;
 
 /// Device and inode: they identify a file while it is open somewhere.
 pub(super) type FileKey = (u64, u64);
@@ -29,19 +29,11 @@ pub(super) fn is_zeros(open: &Path) -> bool {
 
 /// The status flags of a descriptor (`O_*`), where they are known.
 pub(super) fn flags(tid: Tid, fd: u64) -> Option<i32> {
-    i32::from_str_radix(&field(tid, fd, "flags:")?, 8).ok()
+    FdInfo::read(tid, fd as i32).ok()?.flags()
 }
 
 /// The position of a descriptor in its file; 0 if it is unknown.
 pub(super) fn position(tid: Tid, fd: u64) -> u64 {
-    let position = field(tid, fd, "pos:").and_then(|position| position.parse().ok());
-    position.unwrap_or(0)
-}
-
-/// A field of `/proc/TID/fdinfo/FD`.
-fn field(tid: Tid, fd: u64, name: &str) -> Option<String> {
-    let text = read_proc(format!("/proc/{tid}/fdinfo/{}", fd as i32)).ok()?;
-    let text = String::from_utf8_lossy(&text);
-    let value = text.lines().find_map(|line| line.strip_prefix(name))?;
-    Some(value.trim().to_owned())
+    let info = FdInfo::read(tid, fd as i32);
+    info.ok().and_then(|info| info.position()).unwrap_or(0)
 }
