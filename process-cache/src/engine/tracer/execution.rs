@@ -8,6 +8,7 @@ use rustix::io::Errno;
 
 use super::skip::{Applied, Skipped};
 use super::{Notice, Tracer};
+use crate::engine::session::Session;
 use crate::engine::unit::Unit;
 use crate::engine::unit::{INTERNAL, OUTSIDE};
 use crate::journal::Begun;
@@ -19,6 +20,7 @@ use crate::model::path_kind::{Class, classify};
 use crate::model::unit_id::UnitId;
 use crate::policy::script::{Found, Scripts};
 use crate::policy::shows_environment;
+use crate::relocation::Relocation;
 use crate::relocation::make_output::is_make;
 use crate::relocation::path_use::path_use;
 use crate::relocation::relocatable::Moved;
@@ -38,6 +40,19 @@ pub(super) struct Next {
     miss: Missed,
     temporary: bool,
     lookup: bool,
+}
+
+/// An execve that is about to happen.
+struct Asked {
+    execution: Execution,
+    /// Where the limits in the key are known from.
+    limits: Option<Known>,
+    /// The unit that makes it.
+    unit: UnitId,
+    /// Whether its result is to be looked up.
+    lookup: bool,
+    /// It is given a temporary file.
+    temporary: bool,
 }
 
 pub(super) enum Attempt {
@@ -73,82 +88,10 @@ impl Tracer {
         let mut seen = vec![program];
         let [argv, envp] = strings(&tracee, [argv, envp]);
         let argv = argv.to_vecs();
-        let (execution, known_limits, unit, lookup, temporary) = {
-            let mut session = self.session.borrow_mut();
-            let Some(unit) = session.unit_of(tid) else {
-                return Attempt::Run(tracee, None);
-            };
-            if shows_environment(path.as_bytes(), &argv) {
-                // Its own key has all variables, those of the units above do not.
-                session.mark_uncacheable(
-                    unit,
-                    "prints its whole environment, with variables of the session",
-                    true,
-                );
-            }
-            let tokens = jobserver(&envp, |fd| match session.model.file(tid, fd)?.kind {
-                FileKind::Pipe { pipe } => Some(pipe),
-                _ => None,
-            });
-            let mut found = Vec::new();
-            let descriptors: Vec<Descriptor> = session
-                .model
-                .descriptors(tid)
-                .filter(|(_, _, cloexec)| !cloexec)
-                .map(|(fd, file, _)| {
-                    let is_token =
-                        tokens.contains(&fd) && matches!(file.kind, FileKind::Pipe { .. });
-                    if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
-                        found.push((file.id, *pipe));
-                    }
-                    let device = session.descriptions.device(file.id);
-                    Descriptor {
-                        fd,
-                        file: file.id,
-                        kind: device.map_or_else(|| file.kind.clone(), FileKind::CharDevice),
-                        path: file.path.clone(),
-                        modes: [
-                            file.readable,
-                            file.writable,
-                            file.append.get(),
-                            file.nonblocking.get(),
-                        ],
-                        jobserver: is_token,
-                    }
-                })
-                .collect();
-            for (file, pipe) in found {
-                session.descriptions.add_jobserver(file, pipe);
-            }
-            let temporary = argv.iter().any(|arg| {
-                // By itself, or as the value of an option.
-                let value = arg.rsplit(|byte| *byte == b'=').next();
-                value.is_some_and(|value| session.shared_files.is_temporary(value))
-            });
-            let (limits, known_limits) = session.limits(tid);
-            let execution = Execution {
-                tid,
-                path: path.clone(),
-                argv: argv.clone(),
-                envp,
-                cwd: session
-                    .model
-                    .cwd(tid)
-                    .map(std::path::Path::to_path_buf)
-                    .unwrap_or_default(),
-                descriptors,
-                limits,
-                machine: self.machine,
-                strict: session.settings.strict,
-            };
-            let lookup = unit != OUTSIDE
-                && !session.settings.refresh
-                && !temporary
-                && session.one_personality
-                && !session.is_unseen(tid);
-            (execution, known_limits, unit, lookup, temporary)
+        let Some(asked) = self.describe(tid, &path, &argv, envp) else {
+            return Attempt::Run(tracee, None);
         };
-        if unit == OUTSIDE {
+        if asked.unit == OUTSIDE {
             let (keyed, miss) = (*self.root).clone();
             let real = self.note_images(OUTSIDE, &keyed, &path, seen);
             self.warn_of_lost_rights(tid, &keyed);
@@ -159,12 +102,142 @@ impl Tracer {
                 path,
                 real,
                 miss,
-                temporary,
+                temporary: asked.temporary,
                 lookup: true,
             };
             return Attempt::Run(tracee, Some(Box::new(next)));
         }
-        let asked = std::time::Instant::now();
+        let Asked {
+            execution,
+            limits,
+            unit,
+            lookup,
+            temporary,
+        } = asked;
+        let began = std::time::Instant::now();
+        let (keyed, found) = self.look_up(execution, lookup, &mut seen).await;
+        if let Ok(keyed) = &keyed {
+            let inherited = keyed.inherited.iter();
+            let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
+            self.session.borrow_mut().descriptions.add_devices(devices);
+        }
+        let (keyed, found) = match (keyed, found) {
+            (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))) => {
+                match keyed.images.iter().try_for_each(allowed) {
+                    Ok(()) => (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))),
+                    Err(reason) => (Err(reason), None),
+                }
+            }
+            others => others,
+        };
+        let real = self.note_images(unit, &keyed, &path, seen);
+        let mut next = Box::new(Next {
+            keyed,
+            limits,
+            argv,
+            path,
+            real,
+            miss: Missed::NotLookedUp,
+            temporary,
+            lookup,
+        });
+        match found {
+            Some(Ok(Lookup::Hit(outcome))) => {
+                let skipped = Skipped {
+                    outcome: *outcome,
+                    argv: &next.argv,
+                    keyed: next.keyed.as_ref().ok(),
+                    asked: began,
+                };
+                match self.skip(tracee, unit, skipped).await {
+                    Applied::Skipped(stop) => return Attempt::Instead(stop),
+                    Applied::Refused(same, reason) => {
+                        next.miss = Missed::Unusable(reason);
+                        return Attempt::Run(same, Some(next));
+                    }
+                }
+            }
+            Some(Ok(Lookup::Miss(miss))) => next.miss = miss.into(),
+            Some(Err(error)) => next.miss = Missed::Unusable(error.to_string()),
+            None => {}
+        }
+        self.warn_of_lost_rights(tid, &next.keyed);
+        if let Err(KeyError::Privileged(name)) = &next.keyed
+            && !self.filtered
+        {
+            let reason = format!("runs {name} untraced (set-uid)");
+            self.session
+                .borrow_mut()
+                .mark_uncacheable(unit, reason, true);
+            let _ = tracee.detach();
+            return Attempt::Detached;
+        }
+        Attempt::Run(tracee, Some(next))
+    }
+
+    /// Describes an execve that a task is about to make.
+    fn describe(&self, tid: Tid, path: &FilePath, argv: &[Vec<u8>], envp: Texts) -> Option<Asked> {
+        let mut session = self.session.borrow_mut();
+        let unit = session.unit_of(tid)?;
+        if shows_environment(path.as_bytes(), argv) {
+            // Its own key has all variables, those of the units above do not.
+            session.mark_uncacheable(
+                unit,
+                "prints its whole environment, with variables of the session",
+                true,
+            );
+        }
+        let tokens = jobserver(&envp, |fd| match session.model.file(tid, fd)?.kind {
+            FileKind::Pipe { pipe } => Some(pipe),
+            _ => None,
+        });
+        let descriptors = open_descriptors(&mut session, tid, &tokens);
+        let temporary = argv.iter().any(|arg| {
+            // By itself, or as the value of an option.
+            let value = arg.rsplit(|byte| *byte == b'=').next();
+            value.is_some_and(|value| session.shared_files.is_temporary(value))
+        });
+        let (limits, known_limits) = session.limits(tid);
+        let execution = Execution {
+            tid,
+            path: path.clone(),
+            argv: argv.to_vec(),
+            envp,
+            cwd: session
+                .model
+                .cwd(tid)
+                .map(std::path::Path::to_path_buf)
+                .unwrap_or_default(),
+            descriptors,
+            limits,
+            machine: self.machine,
+            strict: session.settings.strict,
+        };
+        let lookup = unit != OUTSIDE
+            && !session.settings.refresh
+            && !temporary
+            && session.one_personality
+            && !session.is_unseen(tid);
+        Some(Asked {
+            execution,
+            limits: known_limits,
+            unit,
+            lookup,
+            temporary,
+        })
+    }
+
+    /// Makes the key of an execve, and looks for a result if it is to be looked up. Files that
+    /// were `seen` just now are not looked at again; where that took long, none is left.
+    async fn look_up(
+        &self,
+        execution: Execution,
+        lookup: bool,
+        seen: &mut Vec<Located>,
+    ) -> (
+        Result<Keyed, KeyError>,
+        Option<crate::store::Result<Lookup>>,
+    ) {
         let (keys, world, results, remote, relocation) = {
             let session = self.session.borrow();
             let remote = session.remote.clone().filter(|remote| remote.reads());
@@ -198,7 +271,7 @@ impl Tracer {
             }
             _ => None,
         };
-        let (keyed, found) = match (keyed, miss) {
+        match (keyed, miss) {
             (Some(keyed), Some(miss)) => (keyed, Some(Ok(Lookup::Miss(miss)))),
             (Some(keyed), None) if keyed.is_err() || !lookup => (keyed, None),
             (keyed, _) => {
@@ -219,74 +292,7 @@ impl Tracer {
                 };
                 self.handle.blocking(rest).await
             }
-        };
-        if let Ok(keyed) = &keyed {
-            let inherited = keyed.inherited.iter();
-            let devices = inherited.filter_map(|entry| Some((entry.file, entry.device?)));
-            self.session.borrow_mut().descriptions.add_devices(devices);
         }
-        let (keyed, found) = match (keyed, found) {
-            (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))) => {
-                match keyed.images.iter().try_for_each(allowed) {
-                    Ok(()) => (Ok(keyed), Some(Ok(Lookup::Hit(outcome)))),
-                    Err(reason) => (Err(reason), None),
-                }
-            }
-            others => others,
-        };
-        let real = self.note_images(unit, &keyed, &path, seen);
-        let miss = match found {
-            Some(Ok(Lookup::Hit(outcome))) => {
-                let skipped = Skipped {
-                    outcome: *outcome,
-                    argv: &argv,
-                    keyed: keyed.as_ref().ok(),
-                    asked,
-                };
-                let applied = self.skip(tracee, unit, skipped).await;
-                match applied {
-                    Applied::Skipped(stop) => return Attempt::Instead(stop),
-                    Applied::Refused(same, reason) => {
-                        let next = Next {
-                            keyed,
-                            limits: known_limits,
-                            argv,
-                            path,
-                            real,
-                            miss: Missed::Unusable(reason),
-                            temporary,
-                            lookup,
-                        };
-                        return Attempt::Run(same, Some(Box::new(next)));
-                    }
-                }
-            }
-            Some(Ok(Lookup::Miss(miss))) => miss.into(),
-            Some(Err(error)) => Missed::Unusable(error.to_string()),
-            None => Missed::NotLookedUp,
-        };
-        self.warn_of_lost_rights(tid, &keyed);
-        if let Err(KeyError::Privileged(name)) = &keyed
-            && !self.filtered
-        {
-            let reason = format!("runs {name} untraced (set-uid)");
-            self.session
-                .borrow_mut()
-                .mark_uncacheable(unit, reason, true);
-            let _ = tracee.detach();
-            return Attempt::Detached;
-        }
-        let next = Next {
-            keyed,
-            limits: known_limits,
-            argv,
-            path,
-            real,
-            miss,
-            temporary,
-            lookup,
-        };
-        Attempt::Run(tracee, Some(Box::new(next)))
     }
 
     /// Warns about a set-uid program that loses its rights: an unprivileged process can install a
@@ -376,108 +382,7 @@ impl Tracer {
         let mut unit = Unit::new(id, Some(above), process, started);
         unit.open_elsewhere = session.open_elsewhere(now);
         match next {
-            Some(next) => {
-                unit.argv = next.argv;
-                unit.miss = next.miss;
-                if !next.lookup {
-                    unit.miss = Missed::NotLookedUp;
-                }
-                let started_by = session.units[above.0 as usize].record;
-                let begun = Begun {
-                    path: Some(&next.path),
-                    keyed: next.keyed.as_ref().ok(),
-                };
-                let miss = unit.miss.clone();
-                let mut journal = session.report.journal();
-                unit.record = journal.begin(started_by, &unit.argv, begun, miss);
-                drop(journal);
-                match next.keyed {
-                    Ok(keyed) => {
-                        let real = next.real;
-                        unit.policy = keyed.policy;
-                        unit.left_out = keyed.left_out;
-                        // A bash takes functions from its environment.
-                        let scripts = unit.policy.scripts;
-                        let environment = &keyed.key_parts.environment;
-                        let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
-                        let given = unit.argv.iter().skip(1).chain(environment);
-                        let found = given.map(|text| scripts.look(None, text));
-                        let found = found.fold(Found::default(), Found::and);
-                        unit.found_in_script(found);
-                        if unit.policy.waits {
-                            unit.mark_uncacheable("only waits", false);
-                        }
-                        if let Some(reason) = unit.policy.unknown {
-                            unit.mark_uncacheable(reason, true);
-                        }
-                        // dd tells its speed on descriptor 2, if anybody listens.
-                        let unheard = session.model.file(now, 2).is_none_or(|file| {
-                            matches!(file.kind, FileKind::CharDevice(0x103))
-                                || file
-                                    .path
-                                    .as_deref()
-                                    .is_some_and(|p| p.as_os_str() == "/dev/null")
-                        });
-                        if unheard && keyed.program.ends_with("dd") {
-                            unit.policy.clock = true;
-                        }
-                        if !session.settings.strict
-                            && session.settings.config.runs_always(&keyed.program)
-                        {
-                            unit.mark_uncacheable(
-                                "is listed under `uncacheable` in the configuration",
-                                true,
-                            );
-                        }
-                        if let Some(relocation) = &session.settings.relocation {
-                            let environment = &keyed.key_parts.environment;
-                            let read = keyed.read();
-                            unit.moved = Moved {
-                                key: keyed.moved,
-                                images: read.map(|(path, digest)| (path.clone(), digest)).collect(),
-                                path_use: path_use(
-                                    real.as_bytes(),
-                                    &unit.argv,
-                                    environment,
-                                    relocation.base_dirs(),
-                                ),
-                                conditions: Vec::new(),
-                                maps: match is_make(real.as_bytes()) {
-                                    true => {
-                                        let given = unit.argv.iter().chain(environment.iter());
-                                        relocation.maps_given(given.map(Vec::as_slice))
-                                    }
-                                    false => Vec::new(),
-                                },
-                            };
-                        }
-                        unit.program = keyed.program;
-                        unit.key = Some(keyed.key);
-                        unit.ids = keyed.ids;
-                        unit.limits = next.limits;
-                        unit.inherited = keyed.inherited;
-                        if above == OUTSIDE {
-                            // The key was computed before the session knew
-                            // these descriptions.
-                            for inherited in &mut unit.inherited {
-                                if let Some(file) = session.model.file(now, inherited.fd) {
-                                    inherited.file = file.id;
-                                }
-                            }
-                        }
-                    }
-                    Err(reason) => {
-                        unit.program = next.path;
-                        unit.mark_uncacheable(reason.to_string(), true);
-                    }
-                }
-                if next.temporary {
-                    unit.mark_uncacheable(INTERNAL, false);
-                }
-                if !session.one_personality {
-                    unit.mark_uncacheable("may run under another personality (setarch)", true);
-                }
-            }
+            Some(next) => session.begin_unit(&mut unit, next, now, above),
             None => {
                 unit.mark_uncacheable("was executed with arguments that could not be read", true)
             }
@@ -527,6 +432,153 @@ impl Tracer {
         }
         tracee.resume()
     }
+}
+
+impl Session {
+    /// Fills in what is known of a unit when it begins.
+    fn begin_unit(&mut self, unit: &mut Unit, next: Next, now: Tid, above: UnitId) {
+        unit.argv = next.argv;
+        unit.miss = next.miss;
+        if !next.lookup {
+            unit.miss = Missed::NotLookedUp;
+        }
+        let started_by = self.units[above.0 as usize].record;
+        let begun = Begun {
+            path: Some(&next.path),
+            keyed: next.keyed.as_ref().ok(),
+        };
+        let miss = unit.miss.clone();
+        let mut journal = self.report.journal();
+        unit.record = journal.begin(started_by, &unit.argv, begun, miss);
+        drop(journal);
+        match next.keyed {
+            Ok(keyed) => {
+                unit.limits = next.limits;
+                self.begin_keyed(unit, keyed, &next.real, now);
+                if above == OUTSIDE {
+                    // The key was computed before the session knew these descriptions.
+                    for inherited in &mut unit.inherited {
+                        if let Some(file) = self.model.file(now, inherited.fd) {
+                            inherited.file = file.id;
+                        }
+                    }
+                }
+            }
+            Err(reason) => {
+                unit.program = next.path;
+                unit.mark_uncacheable(reason.to_string(), true);
+            }
+        }
+        if next.temporary {
+            unit.mark_uncacheable(INTERNAL, false);
+        }
+        if !self.one_personality {
+            unit.mark_uncacheable("may run under another personality (setarch)", true);
+        }
+    }
+
+    /// Fills in what a unit's key says of it; `real` is where the path of its program leads.
+    fn begin_keyed(&mut self, unit: &mut Unit, keyed: Keyed, real: &FilePath, now: Tid) {
+        unit.policy = keyed.policy;
+        unit.left_out = keyed.left_out;
+        unit.found_in_script(found_in_arguments(unit, &keyed));
+        if unit.policy.waits {
+            unit.mark_uncacheable("only waits", false);
+        }
+        if let Some(reason) = unit.policy.unknown {
+            unit.mark_uncacheable(reason, true);
+        }
+        // dd tells its speed on descriptor 2, if anybody listens.
+        let unheard = self.model.file(now, 2).is_none_or(|file| {
+            matches!(file.kind, FileKind::CharDevice(0x103))
+                || file
+                    .path
+                    .as_deref()
+                    .is_some_and(|p| p.as_os_str() == "/dev/null")
+        });
+        if unheard && keyed.program.ends_with("dd") {
+            unit.policy.clock = true;
+        }
+        if !self.settings.strict && self.settings.config.runs_always(&keyed.program) {
+            unit.mark_uncacheable("is listed under `uncacheable` in the configuration", true);
+        }
+        if let Some(relocation) = &self.settings.relocation {
+            unit.moved = moved(relocation, unit, &keyed, real);
+        }
+        unit.program = keyed.program;
+        unit.key = Some(keyed.key);
+        unit.ids = keyed.ids;
+        unit.inherited = keyed.inherited;
+    }
+}
+
+/// What scripts in a program's arguments, and in a bash's environment, depend on.
+fn found_in_arguments(unit: &Unit, keyed: &Keyed) -> Found {
+    // A bash takes functions from its environment.
+    let scripts = unit.policy.scripts;
+    let environment = &keyed.key_parts.environment;
+    let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
+    let given = unit.argv.iter().skip(1).chain(environment);
+    let found = given.map(|text| scripts.look(None, text));
+    found.fold(Found::default(), Found::and)
+}
+
+/// What is known of a unit for other directories.
+fn moved(relocation: &Relocation, unit: &Unit, keyed: &Keyed, real: &FilePath) -> Moved {
+    let environment = &keyed.key_parts.environment;
+    let read = keyed.read();
+    Moved {
+        key: keyed.moved,
+        images: read.map(|(path, digest)| (path.clone(), digest)).collect(),
+        path_use: path_use(
+            real.as_bytes(),
+            &unit.argv,
+            environment,
+            relocation.base_dirs(),
+        ),
+        conditions: Vec::new(),
+        maps: match is_make(real.as_bytes()) {
+            true => {
+                let given = unit.argv.iter().chain(environment.iter());
+                relocation.maps_given(given.map(Vec::as_slice))
+            }
+            false => Vec::new(),
+        },
+    }
+}
+
+/// The descriptors that stay open over an execve; those of a jobserver are noted.
+fn open_descriptors(session: &mut Session, tid: Tid, tokens: &[i32]) -> Vec<Descriptor> {
+    let mut found = Vec::new();
+    let descriptors = session
+        .model
+        .descriptors(tid)
+        .filter(|(_, _, cloexec)| !cloexec)
+        .map(|(fd, file, _)| {
+            let is_token = tokens.contains(&fd) && matches!(file.kind, FileKind::Pipe { .. });
+            if let (true, FileKind::Pipe { pipe }) = (is_token, &file.kind) {
+                found.push((file.id, *pipe));
+            }
+            let device = session.descriptions.device(file.id);
+            Descriptor {
+                fd,
+                file: file.id,
+                kind: device.map_or_else(|| file.kind.clone(), FileKind::CharDevice),
+                path: file.path.clone(),
+                modes: [
+                    file.readable,
+                    file.writable,
+                    file.append.get(),
+                    file.nonblocking.get(),
+                ],
+                jobserver: is_token,
+            }
+        })
+        .collect();
+    for (file, pipe) in found {
+        session.descriptions.add_jobserver(file, pipe);
+    }
+    descriptors
 }
 
 /// The size of a page.
