@@ -145,25 +145,7 @@ fn recording_code(
         guard(a, words, *condition, stop)?;
         room(a, words, *shape, stop)?;
         if matches!(condition, If::Polls | If::PollsUnmasked) {
-            let mut few = a.create_label();
-            a.cmp(edx, EVENTS)?;
-            a.jbe(few)?;
-            a.mov(edx, EVENTS)?;
-            a.set_label(&mut few)?;
-            a.mov(rcx, words.at(Word::Closed))?;
-            a.test(ecx, WAITS as i32)?;
-            a.je(perform)?;
-            a.mov(words.at(Word::Number), rax)?;
-            a.mov(words.at(Word::R10), r10)?;
-            a.xor(r10d, r10d)?;
-            a.syscall()?;
-            a.mov(r10, words.at(Word::R10))?;
-            a.test(rax, rax)?;
-            a.jne(after)?;
-            a.test(r10d, r10d)?;
-            a.je(after)?;
-            a.mov(rax, words.at(Word::Number))?;
-            a.jmp(stop)?;
+            poll(a, words, (perform, after, stop))?;
         } else {
             a.jmp(perform)?;
         }
@@ -174,6 +156,49 @@ fn recording_code(
     a.set_label(&mut after)?;
     a.mov(rdx, words.at(Word::Rdx))?;
     a.mov(words.at(Word::Result), rax)?;
+    append_entry(a, words)?;
+    a.set_label(&mut stop)?;
+    a.mov(rdx, words.at(Word::Rdx))?;
+    a.mov(r11, words.at(Word::Cursor))?;
+    a.mov(dword_ptr(r11), ENTRY as i32)?;
+    a.mov(dword_ptr(r11 + 4), STOPPED)?;
+    a.add(words.at(Word::Cursor), ENTRY as i32)?;
+    a.mov(rcx, words.at(Word::Return))?;
+    a.lea(rcx, qword_ptr(rcx - 2))?;
+    leave(a)?;
+    Ok((after, stop))
+}
+
+/// Tries a wait for events without waiting first, where calls that may wait are disabled. Goes
+/// to `perform` where they are not, to `after` with a result, and to `stop` without events.
+fn poll(
+    a: &mut CodeAssembler,
+    words: &Words,
+    (perform, after, stop): (CodeLabel, CodeLabel, CodeLabel),
+) -> Result<(), IcedError> {
+    let mut few = a.create_label();
+    a.cmp(edx, EVENTS)?;
+    a.jbe(few)?;
+    a.mov(edx, EVENTS)?;
+    a.set_label(&mut few)?;
+    a.mov(rcx, words.at(Word::Closed))?;
+    a.test(ecx, WAITS as i32)?;
+    a.je(perform)?;
+    a.mov(words.at(Word::Number), rax)?;
+    a.mov(words.at(Word::R10), r10)?;
+    a.xor(r10d, r10d)?;
+    a.syscall()?;
+    a.mov(r10, words.at(Word::R10))?;
+    a.test(rax, rax)?;
+    a.jne(after)?;
+    a.test(r10d, r10d)?;
+    a.je(after)?;
+    a.mov(rax, words.at(Word::Number))?;
+    a.jmp(stop)
+}
+
+/// Appends the entry of a call that was performed, and leaves the stub. The result is in RAX.
+fn append_entry(a: &mut CodeAssembler, words: &Words) -> Result<(), IcedError> {
     show_opened(a, words)?;
     a.mov(r11, words.at(Word::Cursor))?;
     a.mov(qword_ptr(r11 + 8), rax)?;
@@ -230,17 +255,7 @@ fn recording_code(
     a.add(words.at(Word::Cursor), rcx)?;
     a.mov(rax, words.at(Word::Result))?;
     a.mov(rcx, words.at(Word::Return))?;
-    leave(a)?;
-    a.set_label(&mut stop)?;
-    a.mov(rdx, words.at(Word::Rdx))?;
-    a.mov(r11, words.at(Word::Cursor))?;
-    a.mov(dword_ptr(r11), ENTRY as i32)?;
-    a.mov(dword_ptr(r11 + 4), STOPPED)?;
-    a.add(words.at(Word::Cursor), ENTRY as i32)?;
-    a.mov(rcx, words.at(Word::Return))?;
-    a.lea(rcx, qword_ptr(rcx - 2))?;
-    leave(a)?;
-    Ok((after, stop))
+    leave(a)
 }
 
 /// Nothing is known of a file or a socket that was opened; but a file that is new is nobody's
@@ -318,20 +333,7 @@ fn guard(
             quick(a)
         }
         If::Resizes => is_known(a, HIDDEN),
-        If::Keeps => {
-            let mut good = a.create_label();
-            a.test(edx, libc::O_TRUNC)?;
-            a.je(good)?;
-            a.mov(ecx, edx)?;
-            a.and(ecx, NEW)?;
-            a.cmp(ecx, NEW)?;
-            a.je(good)?;
-            a.mov(rcx, words.at(Word::Closed))?;
-            a.test(ecx, TRUNCATES as i32)?;
-            a.jne(stop)?;
-            a.set_label(&mut good)?;
-            a.nop()
-        }
+        If::Keeps => guard_truncation(a, words, stop),
         If::Receives => {
             unaddressed(a)?;
             quick(a)
@@ -379,43 +381,69 @@ fn guard(
             a.jne(stop)?;
             knows(a, edx, HIDDEN)
         }
-        If::Private => {
-            let mut good = a.create_label();
-            a.mov(ecx, r10d)?;
-            a.test(ecx, libc::MAP_SHARED)?;
-            a.jne(stop)?;
-            a.test(ecx, libc::MAP_ANONYMOUS)?;
-            a.jne(good)?;
-            a.and(ecx, OF_LIBRARY)?;
-            a.cmp(ecx, OF_LIBRARY)?;
-            a.jne(stop)?;
-            a.cmp(r8, words.at(Word::LibraryFd))?;
-            a.jne(stop)?;
-            a.cmp(rdi, words.at(Word::LibraryStart))?;
-            a.jb(stop)?;
-            a.lea(rcx, qword_ptr(rdi + rsi))?;
-            a.cmp(rcx, words.at(Word::LibraryEnd))?;
-            a.ja(stop)?;
-            a.set_label(&mut good)?;
-            a.nop()
-        }
-        If::Closes => {
-            let mut another = a.create_label();
-            let mut beyond = a.create_label();
-            a.mov(ecx, edi)?;
-            a.cmp(ecx, DESCRIPTORS as i32)?;
-            a.jae(beyond)?;
-            a.lea(r11, words.at(Word::Cursor))?;
-            a.mov(byte_ptr(r11 + rcx + TABLE as i32), 0)?;
-            a.set_label(&mut beyond)?;
-            a.cmp(rcx, words.at(Word::LibraryFd))?;
-            a.jne(another)?;
-            a.mov(rcx, -1_i64)?;
-            a.mov(words.at(Word::LibraryFd), rcx)?;
-            a.set_label(&mut another)?;
-            a.nop()
-        }
+        If::Private => guard_mapping(a, words, stop),
+        If::Closes => forget_descriptor(a, words),
     }
+}
+
+/// Goes to `stop` where an open truncates a file, unless the file is new or that is allowed.
+fn guard_truncation(
+    a: &mut CodeAssembler,
+    words: &Words,
+    stop: CodeLabel,
+) -> Result<(), IcedError> {
+    let mut good = a.create_label();
+    a.test(edx, libc::O_TRUNC)?;
+    a.je(good)?;
+    a.mov(ecx, edx)?;
+    a.and(ecx, NEW)?;
+    a.cmp(ecx, NEW)?;
+    a.je(good)?;
+    a.mov(rcx, words.at(Word::Closed))?;
+    a.test(ecx, TRUNCATES as i32)?;
+    a.jne(stop)?;
+    a.set_label(&mut good)?;
+    a.nop()
+}
+
+/// Goes to `stop` unless a mapping is private, and anonymous or a part of the last library.
+fn guard_mapping(a: &mut CodeAssembler, words: &Words, stop: CodeLabel) -> Result<(), IcedError> {
+    let mut good = a.create_label();
+    a.mov(ecx, r10d)?;
+    a.test(ecx, libc::MAP_SHARED)?;
+    a.jne(stop)?;
+    a.test(ecx, libc::MAP_ANONYMOUS)?;
+    a.jne(good)?;
+    a.and(ecx, OF_LIBRARY)?;
+    a.cmp(ecx, OF_LIBRARY)?;
+    a.jne(stop)?;
+    a.cmp(r8, words.at(Word::LibraryFd))?;
+    a.jne(stop)?;
+    a.cmp(rdi, words.at(Word::LibraryStart))?;
+    a.jb(stop)?;
+    a.lea(rcx, qword_ptr(rdi + rsi))?;
+    a.cmp(rcx, words.at(Word::LibraryEnd))?;
+    a.ja(stop)?;
+    a.set_label(&mut good)?;
+    a.nop()
+}
+
+/// Clears the marks of a descriptor that is closed, and the last library if it is of it.
+fn forget_descriptor(a: &mut CodeAssembler, words: &Words) -> Result<(), IcedError> {
+    let mut another = a.create_label();
+    let mut beyond = a.create_label();
+    a.mov(ecx, edi)?;
+    a.cmp(ecx, DESCRIPTORS as i32)?;
+    a.jae(beyond)?;
+    a.lea(r11, words.at(Word::Cursor))?;
+    a.mov(byte_ptr(r11 + rcx + TABLE as i32), 0)?;
+    a.set_label(&mut beyond)?;
+    a.cmp(rcx, words.at(Word::LibraryFd))?;
+    a.jne(another)?;
+    a.mov(rcx, -1_i64)?;
+    a.mov(words.at(Word::LibraryFd), rcx)?;
+    a.set_label(&mut another)?;
+    a.nop()
 }
 
 /// Notes what the call is going to write, and goes to `stop` if there is no room for it.

@@ -1,6 +1,7 @@
 //! `reprise record` and `reprise replay`.
 
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -10,6 +11,7 @@ use ptrace_async::runtime::Program;
 use super::{CUT_SHORT, DIVERGED, DiskFull, FAILED, Interception, RecordArgs, ReplayArgs, places};
 use crate::platform::machine::Machine;
 use crate::platform::os;
+use crate::record::Recording;
 use crate::trace::event::Ending;
 use crate::trace::{Directory, FORMAT, Header, Tail};
 use crate::{record, replay};
@@ -20,7 +22,35 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         Some(path) => path.clone(),
         None => places::fresh(&args.command[0])?,
     };
-    let header = Header {
+    let header = header(args);
+    program.default_signals.extend(os::ignore_signals());
+    let directory = Directory::create(&path, &header)?;
+    if places::note(&path).is_err() {
+        // A user who names the trace finds it all the same.
+        eprintln!(
+            "reprise: cannot mark {} as the latest trace: name it when you replay it",
+            path.display()
+        );
+    }
+    let recording =
+        record::record(&program, directory, options(args)).context("cannot record the command")?;
+    if !recording.has_begun {
+        let _ = std::fs::remove_dir_all(&path);
+        return not_executed(&program, &args.command[0], &recording);
+    }
+    report(args, &path, &recording);
+    let killed = Some(Ending::Killed(libc::SIGKILL));
+    if recording.lost.is_some() && args.disk_full == DiskFull::Stop && recording.ending == killed {
+        return Ok(ExitCode::from(FAILED));
+    }
+    match recording.ending {
+        Some(ending) => end(ending),
+        None => bail!("the command did not start: its process ended before it executed a program"),
+    }
+}
+
+fn header(args: &RecordArgs) -> Header {
+    Header {
         format: FORMAT,
         command: args
             .command
@@ -36,17 +66,11 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         machine: Machine::here(),
         digests: args.digests,
         chaos: args.chaos.map(|seed| seed.0),
-    };
-    program.default_signals.extend(os::ignore_signals());
-    let directory = Directory::create(&path, &header)?;
-    if places::note(&path).is_err() {
-        // Whoever names the trace finds it all the same.
-        eprintln!(
-            "reprise: cannot mark {} as the latest trace: name it when you replay it",
-            path.display()
-        );
     }
-    let options = record::Options {
+}
+
+fn options(args: &RecordArgs) -> record::Options {
+    record::Options {
         digests: args.digests,
         stops: args.interception == Interception::Stops,
         chaos: args.chaos.map(|seed| seed.0),
@@ -55,29 +79,36 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             DiskFull::GoOn => record::OnLoss::GoOn,
             DiskFull::Stop => record::OnLoss::Stop,
         },
-    };
-    let recording =
-        record::record(&program, directory, options).context("cannot record the command")?;
-    if !recording.has_begun {
-        let _ = std::fs::remove_dir_all(&path);
-        if let Some(ending @ Ending::Killed(_)) = recording.ending {
-            // Before it was executed.
-            return end(ending);
-        }
-        let name = args.command[0].to_string_lossy();
-        let is_there = program.candidates.iter().any(|candidate| {
-            let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());
-            std::path::Path::new(path).exists()
-        });
-        if is_there {
-            let why = recording.refused.keys().next();
-            let why = why.map_or_else(String::new, |(_, reason)| format!(": {reason}"));
-            eprintln!("reprise: {name} cannot be executed{why}");
-            return Ok(ExitCode::from(126));
-        }
-        eprintln!("reprise: {name}: command not found");
-        return Ok(ExitCode::from(127));
     }
+}
+
+/// Reports why the command was not executed, with the exit status of a shell.
+fn not_executed(
+    program: &Program,
+    name: &std::ffi::OsStr,
+    recording: &Recording,
+) -> anyhow::Result<ExitCode> {
+    if let Some(ending @ Ending::Killed(_)) = recording.ending {
+        // A signal killed the process before it executed the command.
+        return end(ending);
+    }
+    let name = name.to_string_lossy();
+    let is_there = program.candidates.iter().any(|candidate| {
+        let path = std::ffi::OsStr::from_bytes(candidate.as_bytes());
+        Path::new(path).exists()
+    });
+    if is_there {
+        let why = recording.refused.keys().next();
+        let why = why.map_or_else(String::new, |(_, reason)| format!(": {reason}"));
+        eprintln!("reprise: {name} cannot be executed{why}");
+        return Ok(ExitCode::from(126));
+    }
+    eprintln!("reprise: {name}: command not found");
+    Ok(ExitCode::from(127))
+}
+
+/// Reports at the end of a recording: refused calls, changed files, losses, the trace.
+fn report(args: &RecordArgs, path: &Path, recording: &Recording) {
     for ((name, reason), count) in &recording.refused {
         if !args.quiet {
             eprintln!("reprise: refused {name} ({count} times): {reason}");
@@ -85,20 +116,20 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
     }
     for path in recording.outside_changes.iter().filter(|_| !args.quiet) {
         eprintln!(
-            "reprise: {} was changed by a process that is not recorded while recorded programs had it \
-             mapped: a replay may diverge",
+            "reprise: {} was changed by a process that is not recorded while recorded programs \
+             had it mapped: a replay may diverge",
             path.display()
         );
     }
     let trace = path.display();
     match (&recording.lost, &recording.written) {
-        // That has been told, but perhaps long ago.
+        // This was reported when it happened, but perhaps long ago.
         (Some(_), _) if args.quiet => {}
         (Some(reason), _) => {
             eprintln!("reprise: {trace} holds only the beginning of the run: {reason}");
         }
         (None, Err(error)) => {
-            eprintln!("reprise: the end of the recording could not be written: {error}")
+            eprintln!("reprise: the end of the recording could not be written: {error}");
         }
         (None, Ok(bytes)) if !args.quiet => {
             let chaos = args
@@ -111,14 +142,6 @@ pub(super) fn record(args: &RecordArgs) -> anyhow::Result<ExitCode> {
             );
         }
         (None, Ok(_)) => {}
-    }
-    let killed = Some(Ending::Killed(libc::SIGKILL));
-    if recording.lost.is_some() && args.disk_full == DiskFull::Stop && recording.ending == killed {
-        return Ok(ExitCode::from(FAILED));
-    }
-    match recording.ending {
-        Some(ending) => end(ending),
-        None => bail!("the command did not start: its process ended before it executed a program"),
     }
 }
 

@@ -126,6 +126,20 @@ struct Log {
     reads: Reads,
 }
 
+impl Log {
+    /// Notes the memory accesses of the instruction that comes next.
+    fn note(&mut self, tracee: &Tracee<Parked>, code: &[u8], registers: &Registers) {
+        for access in code::accesses(code, registers.ip(), registers) {
+            if access.writes {
+                let read = |address| tracee.read_u64(address).ok();
+                self.writes.note(access.address, access.length, &read);
+            } else {
+                self.reads.note(access.address);
+            }
+        }
+    }
+}
+
 /// The result of a search.
 pub(super) enum Outcome {
     /// The task is at this execution point.
@@ -201,16 +215,7 @@ async fn look(
             jumped.push(regs.rip);
         }
         let visit = log.writes.visit(registers);
-        let room = || {
-            // Code that a program has made may be entered anywhere, by tables that it has made
-            // as well.
-            let is_made = is_made(regs.rip);
-            let mut targets = around(&tracee, regs.rip);
-            targets.extend_from_slice(&jumped);
-            code::room(bytes, regs.rip, &|address| {
-                is_made || targets.contains(&address)
-            })
-        };
+        let room = || room_for_jump(&tracee, bytes, (regs.rip, is_made(regs.rip)), &jumped);
         let code = |room: usize| {
             let length = room.max(code::length(bytes));
             let code = is_made(regs.rip).then(|| bytes[..length].to_vec());
@@ -252,25 +257,42 @@ async fn look(
                 return Outcome::Point(tracee, Box::new(point));
             }
         }
-        for access in code::accesses(bytes, regs.rip, &registers) {
-            if access.writes {
-                let read = |address| tracee.read_u64(address).ok();
-                log.writes.note(access.address, access.length, &read);
-            } else {
-                log.reads.note(access.address);
-            }
-        }
+        log.note(&tracee, bytes, &registers);
         expected = regs.rip + code::length(bytes) as u64;
-        tracee = loop {
-            match step(tracee).await {
-                Stop::Signal(next) if is_step(&next) => break next.park(),
-                // It has come before the instruction.
-                Stop::Signal(next) if defers(&next) => tracee = next.park(),
-                stop => return Outcome::Stopped(stop),
-            }
+        tracee = match step_deferring(tracee, &mut defers).await {
+            Ok(next) => next,
+            Err(stop) => return Outcome::Stopped(stop),
         };
     }
     unreachable!("the number of steps is bounded")
+}
+
+/// Steps over one instruction; signals that come before it are deferred, if `defers` keeps
+/// them.
+async fn step_deferring(
+    mut tracee: Tracee<Parked>,
+    defers: &mut impl FnMut(&Tracee<Signal>) -> bool,
+) -> Result<Tracee<Parked>, Stop> {
+    loop {
+        match step(tracee).await {
+            Stop::Signal(next) if is_step(&next) => return Ok(next.park()),
+            Stop::Signal(next) if defers(&next) => tracee = next.park(),
+            stop => return Err(stop),
+        }
+    }
+}
+
+/// Bytes of code at `ip` that a jump can replace, if there are enough. Generated code
+/// (`is_made`) may be entered anywhere, by tables that the program has made as well.
+fn room_for_jump(
+    tracee: &Tracee<Parked>,
+    code: &[u8],
+    (ip, is_made): (u64, bool),
+    jumped: &[u64],
+) -> Option<usize> {
+    let mut targets = around(tracee, ip);
+    targets.extend_from_slice(jumped);
+    code::room(code, ip, &|address| is_made || targets.contains(&address))
 }
 
 fn is_of_a_file(areas: &[Area], ip: u64) -> bool {

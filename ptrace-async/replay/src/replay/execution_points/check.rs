@@ -79,6 +79,30 @@ struct Assembled {
     displaced: Vec<(u64, u64)>,
 }
 
+/// Goes to `miss` unless RCX is zero, without touching the flags.
+fn miss_unless_zero(a: &mut CodeAssembler, miss: CodeLabel) -> Result<(), IcedError> {
+    let mut next = a.create_label();
+    a.jrcxz(next)?;
+    a.jmp(miss)?;
+    a.set_label(&mut next)
+}
+
+/// Goes to `miss` unless all words of memory have their values. RAX and RCX are free.
+fn compare_words(
+    a: &mut CodeAssembler,
+    words: &[(u64, u64)],
+    miss: CodeLabel,
+) -> Result<(), IcedError> {
+    for &(address, value) in words {
+        a.mov(rax, address)?;
+        a.mov(rax, qword_ptr(rax))?;
+        a.mov(rcx, value.wrapping_neg())?;
+        a.lea(rcx, qword_ptr(rax + rcx))?;
+        miss_unless_zero(a, miss)?;
+    }
+    Ok(())
+}
+
 /// The code of a check that stands at `start`, and goes on with what was displaced and at
 /// `next`.
 fn assemble(
@@ -99,31 +123,14 @@ fn assemble(
     let mut hit = a.create_label();
     a.mov(saved_rcx, rcx)?;
     a.mov(saved_rax, rax)?;
-    let equal = |a: &mut CodeAssembler, miss: CodeLabel| -> Result<(), IcedError> {
-        // Without touching the flags.
-        let mut next = a.create_label();
-        a.jrcxz(next)?;
-        a.jmp(miss)?;
-        a.set_label(&mut next)
-    };
-    let words = |a: &mut CodeAssembler, words: &[(u64, u64)]| -> Result<(), IcedError> {
-        for &(address, value) in words {
-            a.mov(rax, address)?;
-            a.mov(rax, qword_ptr(rax))?;
-            a.mov(rcx, value.wrapping_neg())?;
-            a.lea(rcx, qword_ptr(rax + rcx))?;
-            equal(a, miss)?;
-        }
-        Ok(())
-    };
     let compared = &point.words[..point.words.len().min(COMPARED)];
-    // What tells visits apart comes first.
+    // Registers that distinguish visits come first.
     let mut order = GENERAL;
     let tells = |index: usize| point.telling.contains(&(index as u8));
     order.sort_by_key(|(_, index)| !tells(*index));
     let by_words = words_first && !tells(order[0].1);
     if by_words {
-        words(&mut a, compared)?;
+        compare_words(&mut a, compared, miss)?;
         a.mov(rax, saved_rax)?;
     }
     for (register, index) in order {
@@ -138,7 +145,7 @@ fn assemble(
         } else {
             a.lea(rcx, qword_ptr(register + rcx))?;
         }
-        equal(&mut a, miss)?;
+        miss_unless_zero(&mut a, miss)?;
     }
     // The flags, in AX.
     a.lahf()?;
@@ -149,12 +156,12 @@ fn assemble(
         u64::from(in_ax(point.registers.0[FLAGS])).wrapping_neg(),
     )?;
     a.lea(rcx, qword_ptr(rax + rcx))?;
-    equal(&mut a, miss)?;
+    miss_unless_zero(&mut a, miss)?;
     if !by_words {
-        words(&mut a, compared)?;
+        compare_words(&mut a, compared, miss)?;
     }
     // The stack pointer is the point's by now.
-    words(&mut a, learnt)?;
+    compare_words(&mut a, learnt, miss)?;
     a.mov(rcx, saved_rcx)?;
     a.mov(rax, saved_rax)?;
     a.int3()?;
