@@ -77,8 +77,8 @@ fn what_leads_out_by_its_text_is_seen() {
     }
 }
 
-/// What a part of a unit made is settled by whoever records the part, before or while the
-/// unit is recorded.
+/// The outputs of a unit's part are settled by the thread that records the part, before or while
+/// the unit is recorded.
 #[test]
 fn what_the_parts_of_a_unit_made_is_waited_for() {
     let roots = Arc::new(roots(&[("work", "/w")]));

@@ -1,5 +1,5 @@
-//! What a unit asks of the machine and of other processes, and how it changes them: clocks,
-//! random bytes, sockets, process state and signals.
+//! Queries about and changes to the machine and other processes: clocks, random bytes, sockets,
+//! process state and signals.
 
 use ptrace_async::event::{FileKind, Identity, OpenFile};
 use ptrace_async::invocation::Invocation;

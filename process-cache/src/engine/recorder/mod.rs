@@ -44,8 +44,7 @@ fn ns(seconds: i64, nanos: i64) -> i128 {
 }
 
 impl Session {
-    /// What is there before a call changes it, and the digests that must be
-    /// finished first.
+    /// Looks at files before a call changes them, and at the digests that must be finished first.
     pub fn before(
         &mut self,
         unit: UnitId,

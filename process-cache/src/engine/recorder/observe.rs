@@ -1,5 +1,4 @@
-//! What a unit looks at: metadata, links, listings, permissions, and calls that
-//! fail.
+//! A unit's observations: metadata, links, listings, permissions, and calls that fail.
 
 use super::errno;
 use crate::engine::session::Session;
@@ -78,8 +77,8 @@ impl Session {
             .any(|(_, who)| !told_apart(*who))
     }
 
-    /// What a unit did to a name, if it is known still: who has ended has left
-    /// it to the one above.
+    /// A unit's change of a name, if it is still known. A unit that has ended has passed it to its
+    /// parent.
     fn change_of(&self, unit: UnitId, resource: &FilePath) -> Option<&Change> {
         let mut at = Some(unit);
         while let Some(id) = at {

@@ -188,8 +188,7 @@ impl Session {
         })
     }
 
-    /// What is in the regular file that was located, to be believed if nobody who is traced
-    /// has changed it.
+    /// The content of the located regular file, to be cached if no traced process has changed it.
     pub(crate) fn content_to_believe(
         &mut self,
         given: &FilePath,

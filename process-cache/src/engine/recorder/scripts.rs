@@ -45,7 +45,7 @@ impl Session {
         }
     }
 
-    /// What there is to know of a script. A library that each shell opens is read once.
+    /// The properties of a script. A library that each shell opens is read once.
     fn found_in(&mut self, given: &FilePath, stat: &Stat, scripts: Scripts) -> Found {
         let known = self.world.known(given, stat);
         let key = known.map(|digest| (given.clone(), digest, scripts));

@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// What the kernel writes at most in one call (write(2), "NOTES").
+/// Most bytes that the kernel writes in one call (write(2), "NOTES").
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
 
 impl Session {

@@ -227,8 +227,7 @@ impl Session {
         }
     }
 
-    /// What had the name `from`, and is at `now`, keeps its content and its
-    /// times under another name.
+    /// A renamed file keeps its content and its times: it had the name `from`, and is at `now`.
     fn carried(&mut self, unit: UnitId, from: &FilePath, now: &FilePath, stat: &Stat) {
         if is_regular(stat) {
             let content = self.content(now, stat);

@@ -512,7 +512,7 @@ impl Session {
     }
 }
 
-/// What scripts in a program's arguments, and in a bash's environment, depend on.
+/// Properties of the scripts in a program's arguments, and in a bash's environment.
 fn found_in_arguments(unit: &Unit, keyed: &Keyed) -> Found {
     // A bash takes functions from its environment.
     let scripts = unit.policy.scripts;
@@ -523,7 +523,7 @@ fn found_in_arguments(unit: &Unit, keyed: &Keyed) -> Found {
     found.fold(Found::default(), Found::and)
 }
 
-/// What is known of a unit for other directories.
+/// Properties of a unit that decide whether its result can move to another directory.
 fn moved(relocation: &Relocation, unit: &Unit, keyed: &Keyed, real: &FilePath) -> Moved {
     let environment = &keyed.key_parts.environment;
     let read = keyed.read();
