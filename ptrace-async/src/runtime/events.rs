@@ -47,6 +47,14 @@ const SETAFFINITY: u64 = libc::SYS_sched_setaffinity as u64;
 /// `sched_setaffinity` of the i386.
 const SETAFFINITY_32: u64 = 241;
 
+/// Why a syscall entry is given to the task's function.
+enum EntryReason {
+    /// The filter names the call.
+    ByFilter,
+    /// The task has attached to another, and waits for it.
+    ForNestedTracing,
+}
+
 impl Shared {
     /// Translates a wait status into a stop; `None` when it was handled here.
     pub(super) fn interpret(&self, slot: &Rc<Slot>, waited: Waited) -> Option<RawStop> {
@@ -137,7 +145,6 @@ impl Shared {
 
     fn syscall_stop(&self, slot: &Rc<Slot>, tid: Tid, seccomp: bool) -> Option<RawStop> {
         slot.starting.take();
-        let filter = self.options.interception.filter();
         match sys::syscall_info(tid) {
             Ok(SyscallInfo::Entry {
                 arch,
@@ -146,70 +153,9 @@ impl Shared {
                 ip,
                 sp,
             }) => {
-                let filtered = matches!(self.options.interception, Interception::Seccomp(_));
-                let nested_wait = nr == libc::SYS_wait4 as u64
-                    && slot.nested.has_attached()
-                    && !seccomp
-                    && !filter.stops(arch, nr, &args);
-                if nested_wait {
-                    return Some(RawStop::Prehook {
-                        arch,
-                        nr,
-                        args,
-                        ip,
-                        sp,
-                    });
-                }
-                // An entry stop because of `ToSyscall`. If the filter names the call, its
-                // own stop follows.
-                if filtered && !seccomp {
-                    self.resume(slot, Resume::Continue, 0);
-                    return None;
-                }
-                if !filter.stops(arch, nr, &args) {
-                    if seccomp {
-                        // A filter of the tracee's own asks for a tracer, and there is none
-                        // for it. The call fails as it does without a tracer (seccomp(2)).
-                        if let Ok(mut regs) = sys::registers(tid) {
-                            regs.orig_rax = u64::MAX;
-                            regs.rax = i64::from(-libc::ENOSYS).cast_unsigned();
-                            let _ = sys::set_registers(tid, &regs);
-                        }
-                    }
-                    self.resume(slot, self.usual_resume(), 0);
-                    return None;
-                }
-                let foreign = arch != ARCH_X86_64 || nr >= X32;
-                if !slot.exposed.get() {
-                    let exposes = match placement::exposure(nr, &args) {
-                        placement::Exposure::None => false,
-                        placement::Exposure::Certain => true,
-                        placement::Exposure::OfPath(path) => {
-                            let start = PathPrefix::read(tid, path);
-                            slot.path_prefix.set(start);
-                            placement::may_show(&start)
-                        }
-                    };
-                    // Foreign calls are not decoded, so any of them may show an affinity.
-                    if exposes || foreign {
-                        self.expose(slot);
-                    }
-                }
-                // An execve of the leader keeps its id.
-                let executes = matches!(nr.cast_signed(), libc::SYS_execve | libc::SYS_execveat);
-                if executes {
-                    // The host may read the affinity that the program starts with.
-                    self.placement.restore_affinity(tid);
-                }
-                slot.executing
-                    .set(executes && arch == ARCH_X86_64 && tid == slot.tgid.get());
-                self.withdraw_before_restriction(slot, nr, &args);
-                let chooses = match foreign {
-                    true => matches!(nr, SETAFFINITY_32) || nr == X32 | SETAFFINITY,
-                    false => nr == SETAFFINITY,
-                };
-                if chooses {
-                    self.placement.reset();
+                let reason = self.entry_reason(slot, seccomp, (arch, nr, &args))?;
+                if let EntryReason::ByFilter = reason {
+                    self.prepare_entry(slot, arch, nr, &args);
                 }
                 Some(RawStop::Prehook {
                     arch,
@@ -232,6 +178,79 @@ impl Shared {
                 self.resume(slot, self.usual_resume(), 0);
                 None
             }
+        }
+    }
+
+    /// Why the function receives a syscall entry; `None` if it does not, and the task is
+    /// resumed.
+    fn entry_reason(
+        &self,
+        slot: &Rc<Slot>,
+        seccomp: bool,
+        (arch, nr, args): (u32, u64, &[u64; 6]),
+    ) -> Option<EntryReason> {
+        let filter = self.options.interception.filter();
+        let stops = filter.stops(arch, nr, args);
+        let is_wait = nr == libc::SYS_wait4 as u64;
+        if is_wait && slot.nested.has_attached() && !seccomp && !stops {
+            return Some(EntryReason::ForNestedTracing);
+        }
+        // An entry stop because of `ToSyscall`. If the filter names the call, its own stop
+        // follows.
+        let is_filtered = matches!(self.options.interception, Interception::Seccomp(_));
+        if is_filtered && !seccomp {
+            self.resume(slot, Resume::Continue, 0);
+            return None;
+        }
+        if stops {
+            return Some(EntryReason::ByFilter);
+        }
+        // A filter of the tracee's own asks for a tracer, and there is none for it. The call
+        // fails as it does without a tracer (seccomp(2)).
+        let tid = slot.tid.get();
+        if seccomp && let Ok(mut regs) = sys::registers(tid) {
+            regs.orig_rax = u64::MAX;
+            regs.rax = i64::from(-libc::ENOSYS).cast_unsigned();
+            let _ = sys::set_registers(tid, &regs);
+        }
+        self.resume(slot, self.usual_resume(), 0);
+        None
+    }
+
+    /// Adjusts affinities and in-process calls before the function sees a syscall entry.
+    fn prepare_entry(&self, slot: &Rc<Slot>, arch: u32, nr: u64, args: &[u64; 6]) {
+        let tid = slot.tid.get();
+        let foreign = arch != ARCH_X86_64 || nr >= X32;
+        if !slot.exposed.get() {
+            let exposes = match placement::exposure(nr, args) {
+                placement::Exposure::None => false,
+                placement::Exposure::Certain => true,
+                placement::Exposure::OfPath(path) => {
+                    let start = PathPrefix::read(tid, path);
+                    slot.path_prefix.set(start);
+                    placement::may_show(&start)
+                }
+            };
+            // Foreign calls are not decoded, so any of them may show an affinity.
+            if exposes || foreign {
+                self.expose(slot);
+            }
+        }
+        let executes = matches!(nr.cast_signed(), libc::SYS_execve | libc::SYS_execveat);
+        if executes {
+            // The host may read the affinity that the program starts with.
+            self.placement.restore_affinity(tid);
+        }
+        // An execve of the leader keeps its id.
+        slot.executing
+            .set(executes && arch == ARCH_X86_64 && tid == slot.tgid.get());
+        self.withdraw_before_restriction(slot, nr, args);
+        let sets_affinity = match foreign {
+            true => matches!(nr, SETAFFINITY_32) || nr == X32 | SETAFFINITY,
+            false => nr == SETAFFINITY,
+        };
+        if sets_affinity {
+            self.placement.reset();
         }
     }
 
