@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_passes_from_the_code_only() {
+    fn logged_calls_pass_only_from_the_code() {
         let (filter, from) = (watching(), performed_at());
         let page = from & !0xfff;
         for nr in 0..512 {
@@ -467,7 +467,7 @@ mod tests {
     }
 
     #[test]
-    fn the_token_lets_pass_what_leads_to_the_code() {
+    fn calls_with_the_token_pass() {
         let filter = watching();
         let token = filter.token().expect("one");
         for nr in 0..512 {

@@ -43,7 +43,7 @@ fn strace_follows_children_and_shows_signals() {
 }
 
 #[test]
-fn handle_unlink_tells_the_inode_of_each_deleted_file() {
+fn handle_unlink_prints_the_inode_of_each_deleted_file() {
     let dir = tempfile::tempdir().expect("directory");
     let mut expected = Vec::new();
     for name in ["a", "b"] {

@@ -77,7 +77,7 @@ async fn done(tracee: Tracee<Prehook>) -> Result<Tracee<Posthook>, Stop> {
 }
 
 #[test]
-fn a_skipped_call_returns_what_the_tracer_says() {
+fn a_skipped_call_returns_the_tracers_value() {
     both(
         "int main() {
             if (syscall(SYS_getppid) != 42) return 1;
@@ -175,7 +175,7 @@ fn injected_calls_run_before_the_call_which_then_runs_as_it_was() {
 }
 
 #[test]
-fn signals_wait_while_a_call_is_injected() {
+fn signals_are_deferred_while_a_call_is_injected() {
     both(
         "volatile int got;
         void handler(int signal) { got = signal; }

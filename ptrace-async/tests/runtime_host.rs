@@ -204,7 +204,7 @@ fn the_affinity_of_the_tracing_thread_is_its_own_again_after_a_run() {
 }
 
 #[test]
-fn two_that_have_work_for_long_do_not_share_a_processor() {
+fn two_busy_tasks_do_not_share_a_processor() {
     if HostThreads::available() < 2 {
         eprintln!("skipped: there is one processor");
         return;
@@ -238,7 +238,7 @@ fn two_that_have_work_for_long_do_not_share_a_processor() {
 }
 
 #[test]
-fn a_thread_that_executes_is_allowed_all_that_it_was() {
+fn a_thread_that_executes_keeps_its_affinity() {
     // Its leader has ended long before, and it then has that one's number.
     let program = c(
         "static char **words;
@@ -276,7 +276,7 @@ fn a_thread_that_executes_is_allowed_all_that_it_was() {
 }
 
 #[test]
-fn whoever_executes_or_looks_is_allowed_all_that_it_was() {
+fn a_task_that_executes_or_looks_has_its_own_affinity() {
     let programs = "for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done;
         (for i in 1 2 3 4 5 6 7 8 9; do /bin/true; done) &
         for i in 1 2 3 4 5 6 7 8 9; do grep Cpus_allowed: /proc/self/status; done; wait";
@@ -339,7 +339,7 @@ fn is_running(tid: i32) -> bool {
 }
 
 #[test]
-fn a_child_of_who_executes_at_once_is_allowed_all_that_its_parent_was() {
+fn a_child_of_a_task_that_executes_at_once_has_its_parents_affinity() {
     // Each round: when stops have come from one task for a while, a process makes a child and executes something else before the
     // child has run. The child tells on how many CPUs it may run.
     let program = c(

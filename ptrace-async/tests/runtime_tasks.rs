@@ -355,7 +355,7 @@ fn a_static_program_is_seen_like_any_other() {
 }
 
 #[test]
-fn a_tracee_with_a_filter_of_its_own_gets_what_that_says() {
+fn a_tracee_with_its_own_filter_gets_that_filters_answers() {
     let program = c(
         r#"volatile int trapped;
         void on_trap(int _, siginfo_t *info, void *context) { trapped = info->si_syscall; }
@@ -408,7 +408,7 @@ fn a_tracee_with_a_filter_of_its_own_gets_what_that_says() {
 }
 
 #[test]
-fn a_function_that_ends_early_leaves_its_task_as_it_would_be() {
+fn a_function_that_ends_early_leaves_its_task_running() {
     let dir = tempfile::tempdir().expect("directory");
     let told = dir.path().join("told");
     let script = format!(
@@ -473,7 +473,7 @@ fn a_script_is_executed_by_its_interpreter_once() {
 }
 
 #[test]
-fn calls_of_a_foreign_kind_stop_and_say_so() {
+fn foreign_calls_stop_and_are_marked() {
     let program = c(
         r#"int main() {
             int value;

@@ -82,7 +82,7 @@ fn errors_have_names() {
 }
 
 #[test]
-fn data_shows_what_was_transferred() {
+fn data_shows_the_transferred_bytes() {
     let memory = Fake::default().with(
         0x1000,
         b"hello\n\0\x011\xff, and more than that it shall be",
@@ -241,7 +241,7 @@ fn paths_come_with_their_base_directory() {
 }
 
 #[test]
-fn lengths_at_entry_bound_what_was_written() {
+fn lengths_at_entry_bound_the_written_ranges() {
     let accept = call("accept", [3, 0x1000, 0x2000]);
     let before = Before::capture(&accept, &Fake::default().words(0x2000, &[4]));
     let after = Fake::default().words(0x2000, &[110]);
@@ -255,7 +255,7 @@ fn lengths_at_entry_bound_what_was_written() {
 }
 
 #[test]
-fn outputs_say_where_their_addresses_are() {
+fn outputs_name_the_place_of_their_address() {
     use effects::Pointer::{Argument, Word};
     let memory = Fake::default()
         .words(0x1000, &[0x2000, 16, 0x3000, 2, 0, 0, 0])
@@ -280,7 +280,7 @@ fn outputs_say_where_their_addresses_are() {
 }
 
 #[test]
-fn spans_say_which_bytes_of_a_file_are_touched() {
+fn spans_are_the_touched_bytes_of_a_file() {
     let span = |arg, store, from, len| Span {
         arg,
         store,
@@ -329,7 +329,7 @@ fn spans_say_which_bytes_of_a_file_are_touched() {
 }
 
 #[test]
-fn an_unknown_ioctl_has_unknown_effects_unless_nobody_knows_it() {
+fn an_unknown_ioctl_has_unknown_effects_unless_the_kernel_refuses_it() {
     let ioctl = call("ioctl", [3, 0xdead_beef, 0x1000]);
     assert!(effects::writes(&ioctl, 0, &Fake::default()).is_err());
     assert!(effects::reads(&ioctl, None, &Fake::default()).is_err());

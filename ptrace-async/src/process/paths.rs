@@ -150,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_below_a_renamed_directory_moves_with_it() {
+    fn paths_below_a_renamed_directory_move_with_it() {
         let moved = |path: &str| moved(Path::new(path), Path::new("/a/b"), Path::new("/c"));
         assert_eq!(moved("/a/b/d/e"), Some("/c/d/e".into()));
         assert_eq!(moved("/a/b"), Some("/c".into()));

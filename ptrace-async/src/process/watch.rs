@@ -541,7 +541,7 @@ mod tests {
     ];
 
     #[test]
-    fn what_the_syscall_table_says_is_visible_is_watched() {
+    fn calls_with_visible_effects_in_the_syscall_table_are_watched() {
         use Object as O;
         let changes = |object: &O| {
             matches!(
@@ -611,7 +611,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_nobody_gave_out_stop() {
+    fn unassigned_numbers_stop() {
         for nr in [400, nr::END, 0x4000_0000, u64::MAX] {
             assert_eq!(watch(nr), Watch::Entry);
             assert_eq!(nr::name(nr), "unknown");

@@ -27,7 +27,7 @@ fn a_short_program_starts_without_stops_for_its_loader() {
 }
 
 #[test]
-fn static_programs_start_as_ever() {
+fn static_programs_start_as_usual() {
     let built = program(SHORT, &["-static"]);
     let stops = traced(&[built.path()], How::Stops);
     let run = traced(&[built.path()], How::InProcess);
@@ -36,7 +36,7 @@ fn static_programs_start_as_ever() {
 }
 
 #[test]
-fn a_program_finds_what_the_kernel_gave_it() {
+fn a_program_starts_with_the_kernels_registers_and_stack() {
     let built = program(
         r#"
         #include <sys/auxv.h>
@@ -142,7 +142,7 @@ fn limited(limit: &str) -> String {
 }
 
 #[test]
-fn without_descriptors_a_program_starts_as_ever() {
+fn without_descriptors_a_program_starts_as_usual() {
     // One at a time is what the loader needs, and a second the copy.
     for limit in [4, 5] {
         let source = limited(&format!(
@@ -159,7 +159,7 @@ fn without_descriptors_a_program_starts_as_ever() {
 }
 
 #[test]
-fn without_memory_a_program_starts_as_ever() {
+fn without_memory_a_program_starts_as_usual() {
     // Enough for the program, and not for all logs.
     let source =
         limited("struct rlimit limit = {5 << 20, 5 << 20}; CHECK(!setrlimit(RLIMIT_AS, &limit));");
@@ -198,7 +198,7 @@ fn many_programs_start_one_after_the_other() {
 }
 
 #[test]
-fn a_signal_that_waits_for_the_program_comes_as_ever() {
+fn a_pending_signal_is_delivered_to_the_program() {
     // It is blocked over the execve, or kills the program before its main.
     let built = program(
         r#"

@@ -306,7 +306,7 @@ fn a_log_that_fills_up_is_emptied() {
 }
 
 #[test]
-fn a_result_may_overwrite_the_path_it_is_about() {
+fn a_result_may_overwrite_its_own_path() {
     let built = program(
         r#"
         int main(int argc, char **argv) {

@@ -20,7 +20,7 @@ fn a_program_that_uses_the_place_itself_keeps_it() {
 }
 
 #[test]
-fn a_program_without_room_or_descriptors_goes_on() {
+fn a_program_without_memory_or_descriptors_runs_on() {
     // Less than there is already, in bytes and in numbers.
     for limit in ["RLIMIT_AS", "RLIMIT_NOFILE"] {
         let main = r#"int main(int argc, char **argv) {

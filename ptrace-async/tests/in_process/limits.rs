@@ -7,7 +7,7 @@ use crate::support::{
 };
 
 #[test]
-fn what_takes_the_place_of_a_patched_library_is_left_alone() {
+fn a_mapping_in_place_of_a_patched_library_is_left_alone() {
     let library = c(
         r#"long look(const char *path) {
             long result;
@@ -122,7 +122,7 @@ fn a_program_that_restricts_its_calls_is_left_alone() {
 }
 
 #[test]
-fn static_programs_are_no_exception() {
+fn static_programs_perform_calls_in_process() {
     for flags in [
         ["-static", "-no-pie", "-DRAW"],
         ["-static", "-no-pie", "-DLIBC_SITES"],
@@ -134,7 +134,7 @@ fn static_programs_are_no_exception() {
 }
 
 #[test]
-fn a_program_under_address_sanitizer_is_no_exception() {
+fn a_program_under_address_sanitizer_performs_calls_in_process() {
     let built = program(EVERY_FORM, &["-DLIBC_SITES", "-fsanitize=address"]);
     // Its leaks are looked for by a tracer of its own.
     let (status, output) = untraced(&[built.path()]);
@@ -146,7 +146,7 @@ fn a_program_under_address_sanitizer_is_no_exception() {
 }
 
 #[test]
-fn a_program_that_writes_into_the_log_is_found_out() {
+fn a_program_that_overwrites_its_log_is_detected() {
     let built = program(
         &format!(
             "{STORM}{}",

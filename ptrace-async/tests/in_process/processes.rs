@@ -51,7 +51,7 @@ fn a_forked_child_and_its_parent_have_logs_of_their_own() {
 }
 
 #[test]
-fn children_beyond_the_last_log_go_on_with_stops() {
+fn children_beyond_the_last_log_run_with_stops() {
     let built = program(
         &format!(
             "{STORM}{}",
@@ -151,7 +151,7 @@ fn a_program_never_sees_its_affinity_narrowed() {
 }
 
 #[test]
-fn a_child_of_a_parent_that_is_gone_is_seen() {
+fn a_child_whose_parent_has_ended_is_seen() {
     // The parent executes another program, or dies, at once.
     for end in [
         r#"execl("/bin/true", "true", (char *)0)"#,
@@ -191,7 +191,7 @@ fn a_child_of_a_parent_that_is_gone_is_seen() {
 }
 
 #[test]
-fn who_shares_the_memory_only_is_told_from_its_parent() {
+fn calls_of_a_partial_sharer_are_not_attributed_to_its_parent() {
     let spawned = [
         // Children that the parent waits for.
         "pid_t child = vfork(); if (!child) { work(0); _exit(0); }",
@@ -326,7 +326,7 @@ fn threads_lose_no_lookup_of_each_other() {
 }
 
 #[test]
-fn the_descriptors_of_threads_are_given_back_in_order() {
+fn descriptors_that_threads_close_are_reported_in_order() {
     // What one thread closes, another gets. Those that close are often kept
     // from running in the middle.
     let built = program(
@@ -498,7 +498,7 @@ fn threads_beside_a_vfork_are_not_taken_for_the_child() {
 }
 
 #[test]
-fn processes_with_one_directory_are_told_in_their_order() {
+fn processes_that_share_a_directory_are_reported_in_order() {
     let built = program(
         &format!(
             "{STORM}{}",

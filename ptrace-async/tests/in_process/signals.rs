@@ -4,7 +4,7 @@ use crate::common::Seen;
 use crate::support::{How, STORM, counts_up, is_in_use, numbers, program, traced};
 
 #[test]
-fn a_storm_of_signals_whose_handlers_make_lookups_too() {
+fn many_signals_with_handlers_that_make_lookups_lose_no_call() {
     for flags in ["SA_RESTART", "SA_ONSTACK", "SA_ONSTACK | SA_NODEFER"] {
         let main = r#"int main(int argc, char **argv) {
             begin(argv[1]);
@@ -122,7 +122,7 @@ fn an_interrupted_open_comes_again_or_fails_as_the_program_wants() {
 }
 
 #[test]
-fn what_a_killed_process_did_is_told() {
+fn calls_of_a_killed_process_are_reported() {
     let built = program(
         &format!(
             "{STORM}{}",

@@ -4,7 +4,7 @@ use crate::common::Seen;
 use crate::support::{How, STORM, compare, counts_up, is_in_use, program, traced};
 
 #[test]
-fn what_is_written_is_told_with_its_bytes_and_in_its_order() {
+fn writes_are_reported_with_their_bytes_in_order() {
     let built = program(
         r#"int main(int argc, char **argv) {
             static char text[10000];
@@ -47,7 +47,7 @@ fn what_is_written_is_told_with_its_bytes_and_in_its_order() {
 }
 
 #[test]
-fn who_has_looked_at_a_file_writes_only_when_that_is_told() {
+fn a_write_after_an_observation_stops_until_that_is_reported() {
     let built = program(
         r#"int main(int argc, char **argv) {
             struct stat stat;
@@ -72,7 +72,7 @@ fn who_has_looked_at_a_file_writes_only_when_that_is_told() {
 }
 
 #[test]
-fn nobody_waits_for_a_reader_that_waits() {
+fn a_blocked_reader_blocks_no_other_task() {
     let built = program(
         r#"
         #include <sys/wait.h>
@@ -156,7 +156,7 @@ fn an_interrupted_read_or_write_comes_again_or_fails_as_the_program_wants() {
 }
 
 #[test]
-fn a_broken_pipe_is_told_once() {
+fn a_broken_pipe_is_reported_once() {
     let built = program(
         r#"
         static volatile int handled;

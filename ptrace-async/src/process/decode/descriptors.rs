@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_where_reads_are_not_seen_is_read() {
+    fn duplicating_to_an_unwatched_number_counts_as_reading() {
         let mut case = Case::new();
         let read = |fd: u64| format!("read {fd} </dev/pts/9>");
         for fd in [3, 5, 255] {
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_that_cannot_be_followed_say_why() {
+    fn descriptors_that_cannot_be_followed_have_a_reason() {
         let mut case = Case::new();
         for (fd, nr, prefix) in [
             (3, nr::inotify_init1, "unsupported inotify_init1"),

@@ -332,7 +332,7 @@ mod tests {
     const NOFOLLOW: u64 = libc::AT_SYMLINK_NOFOLLOW as u64;
 
     #[test]
-    fn looking_is_reported_at_entry() {
+    fn lookups_are_reported_at_entry() {
         let mut case = Case::new();
         for (nr, expected) in [
             (nr::stat, "stat /base/a"),
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn the_at_variants_know_their_flags() {
+    fn the_at_variants_decode_their_flags() {
         let mut case = Case::new();
         case.open("/d", libc::O_PATH, 3);
         let (path, empty) = (case.text("a"), case.text(""));

@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn writes_tell_what_the_kernel_took() {
+    fn writes_report_the_length_that_the_kernel_took() {
         let mut case = Case::new();
         case.check(
             nr::write,
@@ -402,7 +402,7 @@ mod tests {
     }
 
     #[test]
-    fn positions_and_locks() {
+    fn positions_and_locks_are_reported() {
         let mut case = Case::new();
         case.open("f", 0, 3);
         case.check(nr::lseek, &[2, 0, 1], 0, &["seek 2 </log>"]);

@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_be_opened_is_as_if_the_call_had_been_shown() {
+    fn opened_to_read_equals_entry_and_exit_of_the_open() {
         for given in ["f", "./d//f", "../f", "/x/f", "//x/./f", "..f"] {
             for flags in [0, libc::O_CLOEXEC, libc::O_NOCTTY, libc::O_NONBLOCK] {
                 let (mut shown, mut said) = (Case::new(), Case::new());
@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_open_tells_its_error() {
+    fn a_failed_open_reports_its_error() {
         let mut case = Case::new();
         let path = case.text("/no");
         case.check(nr::openat, &[CWD, path, 0], -2, &["open /no fails 2"]);

@@ -160,7 +160,7 @@ mod tests {
     use crate::process::testing::{CWD, Case, TID};
 
     #[test]
-    fn executions_are_told_before_and_when_they_fail() {
+    fn executions_are_reported_before_and_when_they_fail() {
         let mut case = Case::new();
         case.open("/bin", libc::O_PATH, 3);
         let (path, empty) = (case.text("prog"), case.text(""));
@@ -198,7 +198,7 @@ mod tests {
     }
 
     #[test]
-    fn who_shares_what_depends_on_the_clone_flags() {
+    fn clone_flags_decide_which_state_is_shared() {
         let mut case = Case::new();
         let thread =
             (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_THREAD) as u64;
@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn clones_report_what_they_do_besides() {
+    fn clones_report_their_other_effects() {
         let mut case = Case::new();
         case.check(nr::clone, &[0x11], 5, &[]);
         let pidfd = case.ints(&[7]);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn time_chance_and_identity() {
+    fn time_randomness_and_identity_are_reported() {
         let mut case = Case::new();
         case.check(nr::clock_gettime, &[0], 0, &["clock 0"]);
         case.check(nr::clock_gettime, &[2], 0, &[]);
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn limits_and_state() {
+    fn limits_and_state_changes_are_reported() {
         let mut case = Case::new();
         case.check(nr::prlimit64, &[0, 7, 0, 0x1000], 0, &[]);
         case.check(nr::prlimit64, &[0, 7, 0x1000, 0], 0, &["limit 7"]);
@@ -310,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn every_syscall_is_decoded_whatever_its_arguments() {
+    fn every_syscall_is_decoded_with_any_arguments() {
         let values = [0, 1, 3, 9, 0x10_000, 0xffff_ffff, u64::MAX, CWD];
         for number in (0..nr::END + 3).chain([0x4000_0000, u64::MAX]) {
             for value in values {

@@ -122,7 +122,7 @@ mod tests {
     use crate::process::testing::{Case, TID};
 
     #[test]
-    fn a_signal_to_oneself_stays_inside() {
+    fn a_signal_to_the_own_process_is_not_reported() {
         let mut case = Case::new();
         let (own, thread) = (TID as u64, TID as u64 + 1);
         case.model.spawned(TID, TID + 1, libc::CLONE_THREAD as u64);

@@ -828,7 +828,7 @@ mod tests {
     }
 
     #[test]
-    fn the_code_fits_and_its_syscall_is_where_it_is_said_to_be() {
+    fn the_code_fits_and_its_syscall_is_at_the_declared_address() {
         let code = bytes();
         assert!(code.len() as u64 <= CLASSES - BASE);
         let after = (performed_at() - BASE) as usize;

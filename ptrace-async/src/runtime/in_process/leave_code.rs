@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_must_not_be_made_twice_is_noted_once() {
+    fn calls_that_must_not_be_repeated_are_recorded_once() {
         for (nr, value) in [
             (libc::SYS_openat, 3),
             (libc::SYS_open, 0),
@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_asked_again_is() {
+    fn repeatable_calls_are_repeated() {
         for (nr, value) in [
             (libc::SYS_openat, -2),
             (libc::SYS_openat, -13),
@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn whether_an_interrupted_call_comes_again_is_the_kernels_choice() {
+    fn the_kernel_decides_whether_an_interrupted_call_is_repeated() {
         for value in [-4, -512, -516] {
             let after = (FROM + 2, value);
             check(libc::SYS_openat, value, Progress::Performed, after, 0);
@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_on_the_way_into_the_code_stays_out_of_it() {
+    fn a_task_on_its_way_into_the_code_is_kept_out_of_it() {
         let log = a_log();
         let mut mapped = Mapped::new(log, Some(TRAMPOLINES), 1);
         let tail = TRAMPOLINES + TRAMPOLINE_LEN + TAIL;

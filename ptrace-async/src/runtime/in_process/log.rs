@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_appended_is_taken_once() {
+    fn appended_entries_are_taken_once() {
         let mut log = log();
         assert_eq!(log.take(), Some(Vec::new()));
         append(&log, libc::SYS_readlink as u32, -22, b"/usr/include");
@@ -387,7 +387,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_told_from_calls() {
+    fn invalid_entries_are_recognised() {
         for (head, len) in [
             (8_u64, 8_u32),
             (4096, 1 << 30),

@@ -441,7 +441,7 @@ mod tests {
     }
 
     #[test]
-    fn an_open_that_takes_the_working_directory_is_one() {
+    fn an_open_relative_to_the_working_directory_is_a_site() {
         let mut text = OPENS[..5].to_vec();
         text.extend(BETWEEN[1]);
         text.extend(&OPENS[5..]);
@@ -470,7 +470,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_such_site_stays() {
+    fn other_code_is_not_patched() {
         let other_number = [
             0xb8, 0x3b, 0, 0, 0, 0x0f, 0x05, 0x48, 0x3d, 0, 0xf0, 0xff, 0xff,
         ];
@@ -487,7 +487,7 @@ mod tests {
     }
 
     #[test]
-    fn a_loader_is_told_what_the_tracer_was_told() {
+    fn a_loader_gets_the_cpuid_answers_of_the_tracer() {
         let asks = |leaf: u32, subleaf: &[u8]| {
             let mut site = vec![MOVE];
             site.extend(leaf.to_le_bytes());
@@ -570,13 +570,13 @@ mod tests {
     }
 
     #[test]
-    fn those_of_this_machine_are_patched() {
+    fn loader_and_library_of_this_machine_are_patched() {
         check("/lib64/ld-linux-x86-64.so.2", true, 6);
         check("/lib/x86_64-linux-gnu/libc.so.6", false, 15);
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_files_are_refused() {
         for mut file in [Vec::new(), vec![0; 4096], b"\x7fELF\x02\x01\x01".to_vec()] {
             assert_eq!(patch(&mut file, false), None);
         }

@@ -85,7 +85,7 @@ mod tests {
     use crate::unstopped::PASSING;
 
     #[test]
-    fn what_is_in_the_log_is_not_logged_again() {
+    fn logged_calls_are_not_logged_again() {
         // add %rdi, head(%r11) and addq $64, head(%r11)
         let head = std::mem::offset_of!(Header, head) as u8;
         let code = bytes();

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn trampolines_come_back() {
+    fn trampolines_return_to_their_site() {
         let libc = [0x0f, 0x05, 0x48, 0x3d, 1, 0xf0, 0xff, 0xff];
         let site = Site::recognise(0x7000_0000, libc).expect("a site");
         let code = site.trampoline(0x6000_0000).expect("near");

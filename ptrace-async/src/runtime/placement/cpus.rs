@@ -110,7 +110,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_runs_is_told_from_who_waits() {
+    fn running_tasks_are_distinguished_from_waiting_ones() {
         let (hold, held) = std::sync::mpsc::channel::<()>();
         let (tell, told) = std::sync::mpsc::channel();
         let waiter = std::thread::spawn(move || {

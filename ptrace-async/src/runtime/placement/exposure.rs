@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_programs_read_as_they_start_shows_no_affinity() {
+    fn files_read_at_program_start_show_no_affinity() {
         let tracer_allowed = std::process::id().cast_signed();
         let may_show = |path: &std::ffi::CStr| {
             may_show(&PathPrefix::read(tracer_allowed, path.as_ptr() as u64))
