@@ -8,11 +8,11 @@
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`runtime`] | starting, attaching, stops, and what can be asked of a stopped task |
-//! | [`filter`] | seccomp programs, so that only what a tool asks for stops |
+//! | [`runtime`] | starting, attaching, stops, and operations on a stopped task |
+//! | [`filter`] | seccomp programs that stop only the calls a tool asks for |
 //! | [`syscall`] | one table of all x86-64 syscalls; decoding and printing |
-//! | [`event`], [`process`] | the same events whichever syscall caused them, with resolved objects |
-//! | [`memory`], [`invocation`] | a tracee's memory, a call as its registers have it |
+//! | [`event`], [`process`] | events with resolved objects, the same for every syscall that has an effect |
+//! | [`memory`], [`invocation`] | a tracee's memory, a call as its registers hold it |
 //!
 //! # Layers
 //!
@@ -44,7 +44,7 @@
 //!         let mut stop = running.stop().await;
 //!         if let Stop::Prehook(call) = stop {
 //!             let path = call.read_c_string(call.invocation().args[1], 4096);
-//!             // Other tasks go on while this one is inside its call.
+//!             // Other tasks run on while this one is inside its call.
 //!             stop = match call.posthook().await {
 //!                 Ok(done) => {
 //!                     if error_of(done.value()) == Some(libc::ENOENT) {

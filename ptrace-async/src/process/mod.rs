@@ -3,7 +3,7 @@
 //!
 //! [`Processes`] is a state machine without ptrace. A tracer reports new tasks, executions
 //! and ends, and shows each syscall at its entry and, when asked to, at its exit. In return
-//! it gets [`IoEvent`](crate::event::IoEvent)s with resolved objects. [`watch`] lists the
+//! it gets [`IoEvent`](crate::event::IoEvent)s with resolved objects. [`watch()`] lists the
 //! syscalls that must be shown for the model to stay true.
 //!
 //! Descriptor tables, which threads share, turn numbers into files. The working directory
@@ -31,7 +31,7 @@
 //! ```
 //!
 //! **Invariants:** no argument of a tracee causes a panic. For every syscall outside of the
-//! documented exceptions of [`watch`], a table equals `/proc/PID/fd` between syscalls
+//! documented exceptions of [`watch()`], a table equals `/proc/PID/fd` between syscalls
 //! ([`Processes::verify`], held by tests). The only files read are those of `/proc` and the
 //! target of a renamed directory.
 

@@ -106,7 +106,7 @@ impl Runtime {
     }
 
     /// Attaches to all threads of a running process. Only syscall stops of
-    /// [`Interception::Ptrace`] are seen, because no filter is installed in it.
+    /// [`Interception::Ptrace`](super::Interception::Ptrace) are seen, because no filter is installed in it.
     ///
     /// # Errors
     /// As `PTRACE_SEIZE` (`EPERM`, `ESRCH`) and reading `/proc/PID/task`.

@@ -21,7 +21,7 @@ impl Interception {
     }
 }
 
-/// Options of a [`Runtime`].
+/// Options of a [`Runtime`](super::Runtime).
 #[derive(Debug, Clone)]
 pub struct Options {
     /// How syscalls are made to stop.

@@ -31,7 +31,7 @@ impl Handle {
     /// Returns the calls that all address spaces have logged, each with one of its tasks.
     /// Every call that ended before this request is included. A call in flight may have its
     /// answer already and be logged later; it then carries `mark`
-    /// ([`UnstoppedCall::mark`]).
+    /// ([`UnstoppedCall::mark`](super::UnstoppedCall::mark)).
     pub fn all_unstopped_calls(&self, mark: u64) -> Vec<(Tid, UnstoppedCalls)> {
         let spaces = self.shared.patched.borrow();
         let mut all = Vec::new();

@@ -13,7 +13,7 @@ use crate::process::{paths, proc};
 #[derive(Debug)]
 #[must_use]
 pub struct Entry {
-    /// Set when the exit must be shown: pass it to [`Processes::exit`].
+    /// Set when the exit must be shown: pass it to [`Processes::exit`](crate::process::Processes::exit).
     pub pending: Option<Pending>,
     /// The files that this call will change, create, move or remove if it succeeds. They
     /// are reported before the kernel acts, so that a pending copy or digest of their

@@ -61,7 +61,7 @@ impl Tracee<Signal> {
         sys::set_signal_info(self.living()?, info)
     }
 
-    /// Delivers the signal, and stops again ([`Stop::Signal`] with `SIGTRAP`) before the
+    /// Delivers the signal, and stops again ([`Stop::Signal`](super::Stop::Signal) with `SIGTRAP`) before the
     /// first instruction of its handler, when its frame is there. Without a handler an
     /// instruction of the program runs first.
     pub fn deliver_and_step(self) -> Tracee<Running> {
@@ -84,7 +84,7 @@ impl Tracee<GroupStop> {
     }
 
     /// Leaves the task in its group stop, as job control wants it; SIGCONT
-    /// ends it with [`Stop::Interrupted`].
+    /// ends it with [`Stop::Interrupted`](super::Stop::Interrupted).
     pub fn listen(self) -> Tracee<Running> {
         self.go(Resume::Listen, 0)
     }

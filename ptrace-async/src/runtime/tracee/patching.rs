@@ -67,7 +67,7 @@ impl Tracee<Signal> {
 impl Tracee<Prehook> {
     /// Counts this call, and patches its site if the address space makes many of this kind.
     /// From its next call on, the site performs and logs the call in process. Ask
-    /// [`Handle::unstopped_calls`] at every stop from then on.
+    /// [`Handle::unstopped_calls`](crate::runtime::Handle::unstopped_calls) at every stop from then on.
     ///
     /// # Errors
     /// The stop that came instead, when the task was killed.

@@ -6,7 +6,7 @@
 //! [`writes`] returns the ranges that a recorder must save after a call and a replay must
 //! restore. A changed byte outside of these ranges is a defect of the table. The ranges are
 //! as tight as the result allows; a byte in a range need not have changed. [`reads`] is an
-//! upper bound of the memory that the kernel read. [`outputs`] lists, before a call, the
+//! upper bound of the memory that the kernel read. [`outputs()`] lists, before a call, the
 //! ranges that it may write, and the words that hold their addresses.
 //!
 //! Deliberately absent:
