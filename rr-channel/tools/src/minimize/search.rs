@@ -106,7 +106,7 @@ impl<F: FnMut(&[usize]) -> anyhow::Result<Finding>> Tries<F> {
                 }
             }
             let is_smaller = minimum.len() < before;
-            if self.is_over() || !is_smaller && !(self.has_unknown && !self.repeats) {
+            if self.is_over() || !(is_smaller || self.has_unknown && !self.repeats) {
                 return Ok(minimum);
             }
             self.repeats = !is_smaller;
