@@ -89,7 +89,8 @@ impl Stats {
     }
 }
 
-fn median(mut values: Vec<f64>) -> f64 {
+/// The middle value; 0 for none.
+pub fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() {

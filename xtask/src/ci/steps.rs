@@ -5,7 +5,7 @@ use std::process::{ExitCode, Stdio};
 
 use anyhow::Context;
 
-use crate::checks::{deps, docs, spelling, syscall_table};
+use crate::checks::{deps, docs, prose, spelling, syscall_table};
 use crate::support::cargo;
 use crate::support::totals::Totals;
 use crate::trials::{corpus, differential, kills, pcache_kills, subject};
@@ -61,6 +61,11 @@ pub(super) const STEPS: &[Step] = &[
         name: "docs",
         when: When::Always,
         run: |_| Ok(is_ok(docs::run(&docs::Args::default())?)),
+    },
+    Step {
+        name: "prose",
+        when: When::Always,
+        run: |_| Ok(is_ok(prose::run(&prose::Args::default())?)),
     },
     Step {
         name: "spelling",

@@ -1,14 +1,6 @@
 //! Middle values of measurements.
 
-/// The middle value; 0 for none.
-pub(crate) fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    match values.len() {
-        0 => 0.0,
-        n if n % 2 == 1 => values[n / 2],
-        n => f64::midpoint(values[n / 2 - 1], values[n / 2]),
-    }
-}
+pub(crate) use servo_harness::report::summary::median;
 
 /// Between which of the values the median lies with 95 % certainty (by order statistics);
 /// `None` for none.

@@ -26,6 +26,7 @@ pub(super) fn violations(name: &str, dir: &Path, tree: &Tree) -> Vec<String> {
     if tree.modules[ROOT].table.is_none() && tree.modules[ROOT].children.len() >= NEEDS_TABLE {
         found.push(format!("{name}: lib.rs has no table under `# Layers`"));
     }
+    found.extend(through_root(dir, tree));
     for edge in edges.iter().filter(|edge| edge.to == ROOT) {
         found.push(format!(
             "{}: `{}` uses an item that lib.rs defines, above all modules",
@@ -61,6 +62,46 @@ fn edges(dir: &Path, tree: &Tree) -> Vec<Edge> {
         }
     }
     edges
+}
+
+/// References to what `lib.rs` only passes on.
+fn through_root(dir: &Path, tree: &Tree) -> Vec<String> {
+    let mut found = Vec::new();
+    for (from, module) in tree.modules.iter().enumerate().skip(1) {
+        for (file, reference) in &module.references {
+            let Some(name) = name_in_root(tree, from, &reference.path) else {
+                continue;
+            };
+            if tree.modules[ROOT].imports.contains_key(name) {
+                let defines = resolve(tree, from, &reference.path);
+                let defines = defines.last().map_or_else(String::new, |&id| tree.path(id));
+                found.push(format!(
+                    "{}:{}: `{name}` comes through lib.rs, `{defines}` defines it",
+                    dir.join("src").join(file).display(),
+                    reference.line
+                ));
+            }
+        }
+    }
+    found
+}
+
+/// The name that a path looks up in the crate's root, if that is no module.
+fn name_in_root<'a>(tree: &Tree, from: ModuleId, path: &'a [String]) -> Option<&'a str> {
+    let mut at = from;
+    for word in path {
+        at = match word.as_str() {
+            "crate" => ROOT,
+            "self" => at,
+            "super" => tree.modules[at].parent?,
+            name if at == ROOT => {
+                let is_module = tree.modules[ROOT].children.contains_key(name);
+                return (!is_module).then_some(name);
+            }
+            _ => return None,
+        };
+    }
+    None
 }
 
 /// Modules that the table lacks, and names in it that are no modules.
@@ -231,7 +272,10 @@ mod words;
         ]);
         assert_eq!(
             found,
-            ["planted/src/ground.rs:1: `ground` imports `house`, which stands above it"]
+            [
+                "planted/src/ground.rs:1: `Door` comes through lib.rs, `house` defines it",
+                "planted/src/ground.rs:1: `ground` imports `house`, which stands above it",
+            ]
         );
     }
 
