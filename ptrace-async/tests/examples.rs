@@ -1,4 +1,4 @@
-//! The examples do what they say.
+//! The examples work as their documentation describes.
 
 use std::cell::RefCell;
 use std::os::unix::fs::MetadataExt;
@@ -55,7 +55,7 @@ fn handle_unlink_prints_the_inode_of_each_deleted_file() {
             inode,
         });
     }
-    // Of a link the inode is its own, not its target's.
+    // For a link the inode is that of the link, not of its target.
     let link = dir.path().join("link");
     std::os::unix::fs::symlink("/etc/passwd", &link).expect("made");
     expected.push(handle_unlink::Deleted {

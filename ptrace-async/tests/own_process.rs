@@ -1,8 +1,8 @@
-//! Every call that makes, copies or closes descriptors or changes the place of a
-//! process, performed for real by this process on itself and shown to the
-//! model, which must then equal `/proc/self`.
+//! Every call that makes, copies or closes descriptors or changes a process's directories.
+//! This process performs each call on itself and shows it to the model, which must then
+//! equal `/proc/self`.
 //!
-//! One test only: another would open files in the same table meanwhile.
+//! There is one test only: a second would open files in the same table at the same time.
 
 #![expect(
     unsafe_code,
@@ -218,7 +218,7 @@ fn channels_and_sockets(own: &mut Own, file: i64) {
     ));
 }
 
-/// What the machine may refuse is compared all the same.
+/// Calls that the machine may refuse are compared, too.
 fn anonymous(own: &mut Own) {
     let both = flags(libc::O_CLOEXEC | libc::O_NONBLOCK);
     let mask = own.words(&[0]);

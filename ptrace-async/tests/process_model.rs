@@ -113,7 +113,7 @@ fn holds(event: &IoEvent) -> bool {
     }
 }
 
-/// What a run of a program showed.
+/// The observations of one run of a program.
 #[derive(Default)]
 struct Report {
     events: Vec<IoEvent>,
@@ -127,7 +127,7 @@ struct Run {
     model: Processes,
     calls: HashMap<Tid, Invocation>,
     pending: HashMap<Tid, Pending>,
-    /// Children that stopped before their parent told of them.
+    /// Children that stopped before their parent announced them.
     early: HashSet<Tid>,
     report: Report,
 }
@@ -314,7 +314,7 @@ fn check(program: &str, arguments: &[&str], unsupported: &[&str]) -> Report {
         .current_dir(directory.path())
         .env("LC_ALL", "C")
         .stdin(Stdio::null())
-        // Shared with nobody: make sets O_APPEND on what it inherits.
+        // A description of its own: make sets O_APPEND on the streams that it inherits.
         .stdout(tempfile::tempfile().unwrap())
         .stderr(stderr.reopen().unwrap());
     let report = follow(&mut command);

@@ -1,5 +1,5 @@
-//! What can be done at a stop: calls changed, skipped, injected, repeated;
-//! memory read and written.
+//! Operations at a stop: calls changed, skipped, injected, repeated; memory read and
+//! written.
 
 mod common;
 

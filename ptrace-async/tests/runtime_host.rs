@@ -130,8 +130,8 @@ fn a_running_process_is_attached_to_and_left_with_all_its_threads() {
     let output = child.stdout.take().expect("a pipe");
     BufReader::new(output).read_line(&mut line).expect("ready");
     let pid = child.id() as i32;
-    // The process is this process's child: its end is told to whoever waits,
-    // and not to the tracer alone.
+    // The traced process is a child of this one: its end is reported to wait(2) here, and
+    // not to the tracer alone.
     let seen = std::thread::spawn(move || {
         let runtime = Runtime::new(Options {
             interception: Interception::Ptrace(common::filter(&[libc::SYS_getppid])),
@@ -374,7 +374,7 @@ fn a_child_of_a_task_that_executes_at_once_has_its_parents_affinity() {
         libc::SYS_sched_getaffinity,
         libc::SYS_sched_setaffinity,
     ]));
-    // It must not ask itself: whoever has is left alone.
+    // The child must not ask for its own affinity: a task that has asked is not narrowed.
     let all = std::thread::available_parallelism()
         .expect("some")
         .to_string();

@@ -1,4 +1,4 @@
-//! LeakSanitizer traces its own program at the exit; it works under us.
+//! LeakSanitizer traces its own program at the exit, and works under this runtime.
 
 mod common;
 
@@ -30,8 +30,7 @@ async fn follow(tracee: Tracee<Started>) {
     }
 }
 
-/// The exit status of a program under trace, as its shell sees it, and what it
-/// said.
+/// The exit status of a traced program as its shell sees it, and its output.
 fn traced(program: &str) -> (String, String) {
     let dir = tempfile::tempdir().expect("directory");
     let (status, said) = (dir.path().join("status"), dir.path().join("said"));

@@ -1,4 +1,4 @@
-//! Process trees as they really are: the stops that come, whatever dies when.
+//! Real process trees: the stops that come, even when tasks die at any moment.
 
 mod common;
 
@@ -295,7 +295,7 @@ const STEPS: &str = r#"int main() {
     execl("/bin/true", "true", (char *)0);
 }"#;
 
-/// What was seen, without the ids and values that differ from run to run.
+/// The observations without the ids and values that differ from run to run.
 fn shape(log: &[(i32, Seen)]) -> Vec<Vec<String>> {
     let mut tasks: Vec<i32> = Vec::new();
     for (tid, _) in log {
@@ -394,7 +394,7 @@ fn a_tracee_with_its_own_filter_gets_that_filters_answers() {
             if (trapped != SYS_getpriority) return 3;
             char info[256];
             if (syscall(SYS_sysinfo, info) != -1 || errno != ENOSYS) return 4;
-            // What both filters name: ours stops it.
+            // Both filters name this call: the tracer's filter stops it.
             return syscall(SYS_getppid) > 0 ? 0 : 5;
         }"#,
         &[],
@@ -458,8 +458,8 @@ fn a_go_program_and_its_threads_are_seen() {
 fn a_script_is_executed_by_its_interpreter_once() {
     let dir = tempfile::tempdir().expect("directory");
     let script = dir.path().join("script");
-    // Written by another process: a child that another test starts meanwhile
-    // would inherit our descriptor, and the execve fail with ETXTBSY.
+    // Another process writes the file. A child that a concurrent test starts would inherit
+    // our descriptor, and the execve would fail with ETXTBSY.
     let write = "printf '#!/bin/sh\\nexit 8\\n' > \"$0\"; chmod 755 \"$0\"";
     let written = std::process::Command::new("sh")
         .args(["-c", write])

@@ -427,7 +427,7 @@ fn exercise(invocation: Invocation, result: i64, memory: &Fake) {
     }
 }
 
-/// What a call writes is in what it says that it may write, for those that may wait.
+/// For calls that may block, the written ranges lie in the declared outputs.
 fn compare_outputs(invocation: Invocation, result: i64, memory: &Fake) {
     use ptrace_async::syscall::model::{Effects, Rule};
     let Some(spec) = invocation.syscall().spec() else {

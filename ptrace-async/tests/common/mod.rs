@@ -1,4 +1,4 @@
-//! What the runtime's tests share: programs to trace, and a record of stops.
+//! The common parts of the runtime's tests: programs to trace, and a record of stops.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::cell::RefCell;

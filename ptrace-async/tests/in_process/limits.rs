@@ -136,7 +136,7 @@ fn static_programs_perform_calls_in_process() {
 #[test]
 fn a_program_under_address_sanitizer_performs_calls_in_process() {
     let built = program(EVERY_FORM, &["-DLIBC_SITES", "-fsanitize=address"]);
-    // Its leaks are looked for by a tracer of its own.
+    // LeakSanitizer would trace the program itself.
     let (status, output) = untraced(&[built.path()]);
     assert_eq!(status, 0, "untraced: {output}");
     let run = traced(&[built.path()], How::InProcess);

@@ -1,5 +1,5 @@
-//! Lookups that tracees perform by themselves: nothing changes for the
-//! program, and no call is lost or told twice.
+//! Calls that tracees perform in process: nothing changes for the program, and no call is
+//! lost or reported twice.
 //!
 //! A program runs untraced, with stops only, and with the mechanism. What it
 //! writes must be the same, and so must the calls that were seen.

@@ -327,8 +327,8 @@ fn threads_lose_no_lookup_of_each_other() {
 
 #[test]
 fn descriptors_that_threads_close_are_reported_in_order() {
-    // What one thread closes, another gets. Those that close are often kept
-    // from running in the middle.
+    // A descriptor that one thread closes is reused by another. The closing threads are
+    // often preempted in the middle.
     let built = program(
         r#"
         static volatile int done;
@@ -384,7 +384,7 @@ fn descriptors_that_threads_close_are_reported_in_order() {
     );
     let run = traced(&[built.path()], How::InProcess);
     assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
-    // The close of a thread is told before the call that gets its descriptor.
+    // The close of a thread is reported before the call that reuses its descriptor.
     assert_eq!(run.clashes, 0);
     // Those of the first loop; how far the others come is a matter of time.
     is_in_use(&run, 300);
@@ -424,7 +424,7 @@ fn a_thread_may_execute_another_program() {
     counts_up(&run, "second/", 300);
     let beside = numbers(&run, "beside/").len();
     counts_up(&run, "beside/", beside as u32);
-    // What the first program did was told before the second began.
+    // The calls of the first program were reported before the second began.
     let position = |mark: &str| {
         let found = |(_, lookup): &(Tid, Lookup)| {
             lookup

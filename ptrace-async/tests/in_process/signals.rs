@@ -77,7 +77,7 @@ fn a_handler_may_jump_out_of_a_lookup() {
     let handled: usize = run.output.parse().expect("a number");
     assert!(told.len() + handled >= 30_000, "{} of 30000", told.len());
     counts_up(&run, "after/", 1000);
-    // Nobody was left with the lock.
+    // No task still holds the lock.
     is_in_use(&run, 30_000);
 }
 

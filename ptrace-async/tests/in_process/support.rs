@@ -91,7 +91,7 @@ pub(crate) struct Lookup {
     pub(crate) flags: i32,
 }
 
-/// What a call is going to write, or has written.
+/// The bytes that a call will write, or has written.
 fn written(call: &Invocation, memory: &dyn Memory) -> Vec<u8> {
     let mut bytes = vec![0; call.args[2].min(1 << 20) as usize];
     let got = memory.read(call.args[1], &mut bytes);
@@ -128,10 +128,10 @@ impl Lookup {
     }
 }
 
-/// What was seen of a run.
+/// The observations of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
-    /// Lookups with their tasks, in the order in which they were told.
+    /// Lookups with their tasks, in the order in which they were reported.
     pub(crate) lookups: Vec<(Tid, Lookup)>,
     /// How many of them came without a stop.
     pub(crate) logged: usize,
@@ -140,7 +140,7 @@ pub(crate) struct Run {
     pub(crate) stops: u64,
     /// Descriptors that were opened, and not closed since.
     pub(crate) open: BTreeSet<i64>,
-    /// Those that were opened again before their close was told.
+    /// Descriptors that were opened again before their close was reported.
     pub(crate) clashes: usize,
     pub(crate) ends: Vec<(Tid, Seen)>,
     pub(crate) first: Tid,
@@ -166,8 +166,7 @@ impl Run {
         end.expect("it ended").1
     }
 
-    /// The lookups of the test itself: of paths that say so, and what belongs
-    /// to them.
+    /// The lookups of the test itself, which have marked paths, and their related calls.
     pub(crate) fn marked(&self, mark: &str) -> Vec<Lookup> {
         let marked = |lookup: &Lookup| {
             let path = lookup.path.as_deref();
@@ -225,7 +224,7 @@ pub(crate) async fn prehook(
     };
     let call = tracee.invocation();
     let nr = call.nr.cast_signed();
-    // What the code in the tracee stops by, to be told of a file of /proc.
+    // The call by which the code in the tracee announces a file of /proc.
     let by_itself = nr == libc::SYS_dup2 && call.args[0] == call.args[1];
     if LOOKUPS.contains(&nr) && !by_itself {
         let lookup = Lookup::of(call, &tracee);
@@ -235,7 +234,7 @@ pub(crate) async fn prehook(
             How::Stops => Ok(Ok(tracee)),
         };
     }
-    // What changes names is preceded by a look into all logs.
+    // All logs are read before a call that changes names.
     if matches!(
         nr,
         libc::SYS_rename | libc::SYS_unlink | libc::SYS_mkdir | libc::SYS_symlink
@@ -257,8 +256,8 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
     let mut running = tracee.resume();
     loop {
         let mut stop = running.stop().await;
-        // The id of a thread that executes a program changes, and what its
-        // former program did is told first.
+        // The id of a thread that executes a program changes. The calls of its former
+        // program are reported first.
         let now = match &stop {
             Stop::Exec(tracee) => tracee.tid(),
             _ => tid,
@@ -268,7 +267,7 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
         run.borrow_mut().stops = handle.stops();
         if let Stop::Exec(tracee) = &stop {
             if is_first {
-                // Whatever made lookups on the way to the program.
+                // Other programs made lookups before this one was executed.
                 run.borrow_mut().logged = 0;
             }
             if crate::FROM_START && how == How::InProcess {
@@ -315,7 +314,7 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
 pub(crate) fn traced(argv: &[&str], how: How) -> Run {
     let dir = tempfile::tempdir().expect("directory");
     let path = dir.path().to_str().expect("UTF-8");
-    // What cargo says about libraries makes lookups before the program does.
+    // Cargo's library path causes lookups before those of the program.
     let mut words = vec!["/usr/bin/env", "-u", "LD_LIBRARY_PATH", argv[0], path];
     words.extend(&argv[1..]);
     let runtime = Runtime::new(Options {
@@ -396,7 +395,7 @@ pub(crate) fn is_in_use(run: &Run, at_least: usize) {
     );
 }
 
-/// What the programs below begin with.
+/// The common beginning of the programs below.
 pub(crate) const PRELUDE: &str = r#"
 #include <sys/time.h>
 #include <setjmp.h>

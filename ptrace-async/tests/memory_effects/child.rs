@@ -16,7 +16,7 @@ use ptrace_async::syscall::{Invocation, table};
 use super::arena::{Arena, Own};
 use super::cases::{self, Case, SetupFailed};
 
-/// What the child saw.
+/// The child's observations.
 pub(crate) struct Report {
     /// The raw result.
     pub(crate) result: i64,
@@ -44,7 +44,8 @@ pub(crate) enum Trouble {
     Other(String),
 }
 
-/// What to do to the child's world before the call, to see that it matters.
+/// A change to the child's memory or files before the call, which shows whether they
+/// matter.
 #[derive(Default)]
 pub(crate) struct Tampering {
     /// Takes away bytes from each range that the call is declared to write.
@@ -62,7 +63,7 @@ pub(crate) fn run_with(case: &Case, pattern: u8, tampering: &Tampering) -> Resul
     // SAFETY: `ends` has room for the two descriptors.
     let made = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
     assert_eq!(made, 0, "no pipe");
-    // SAFETY: both descriptors are new and owned by nobody else.
+    // SAFETY: both descriptors are new and have no other owner.
     let (mut reader, mut writer) =
         unsafe { (File::from_raw_fd(ends[0]), File::from_raw_fd(ends[1])) };
     // SAFETY: the child uses only what `fork` keeps usable in glibc (memory,

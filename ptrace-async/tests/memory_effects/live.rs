@@ -17,7 +17,7 @@ use ptrace_async::memory::Memory;
 use ptrace_async::syscall::effects::{Before, Range, writes_since};
 use ptrace_async::syscall::{Decoded, Invocation};
 
-/// What was seen of one program.
+/// The observations of one program.
 #[derive(Default)]
 pub(crate) struct Seen {
     /// How many calls were compared.

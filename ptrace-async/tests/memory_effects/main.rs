@@ -1,11 +1,10 @@
 //! The syscall table's memory effects, held against the kernel.
 //!
-//! Each case runs one real syscall in a process of its own. Everything it
-//! points to lies in an arena that is filled with a pattern, with guard zones
-//! around each buffer; afterwards every byte that changed must lie in a range
-//! that the table declares. Each case runs with two patterns, so that a byte
-//! that the kernel happens to overwrite with itself is seen the other time, and
-//! once more with every byte inverted that the call is not declared to read.
+//! Each case runs one real syscall in a process of its own. All its buffers lie in an arena
+//! that is filled with a pattern, with guard zones around each buffer. Afterwards every
+//! changed byte must lie in a range that the table declares. Each case runs with two
+//! patterns, so that a byte that the kernel overwrites with the same value is seen in the
+//! other run. A third run inverts every byte that the call is not declared to read.
 
 mod arena;
 mod cases;
@@ -18,8 +17,8 @@ use cases::{Case, Expect};
 use child::{Report, Tampering, Trouble};
 use ptrace_async::syscall::{Return, error_of, table};
 
-/// Errors with which a kernel says that it cannot, that this user may not, or
-/// that others have used up what there is.
+/// Errors of a kernel without the feature, of a user without the permission, or of an
+/// exhausted resource.
 const REFUSALS: [i32; 6] = [
     libc::ENOSYS,
     libc::EPERM,

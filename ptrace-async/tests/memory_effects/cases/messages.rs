@@ -331,7 +331,7 @@ fn others() -> Vec<Case> {
         .note("timeout")
         .fails(libc::ETIMEDOUT),
         case("futex", |a| {
-            // Sets the second word to 7, and wakes nobody.
+            // Sets the second word to 7, and wakes no waiter.
             args([
                 a.ints(&[0]),
                 libc::FUTEX_WAKE_OP as u64,

@@ -24,7 +24,7 @@ use super::child::raw;
 pub(crate) struct Case {
     /// The syscall.
     pub(crate) name: &'static str,
-    /// What sets this case apart from others of the same syscall.
+    /// The difference of this case from others of the same syscall.
     pub(crate) note: &'static str,
     /// Prepares the arena and returns the arguments.
     pub(crate) setup: fn(&mut Arena) -> [u64; 6],
@@ -44,7 +44,7 @@ pub(crate) enum Expect {
 }
 
 impl Case {
-    /// What to call it in a failure.
+    /// Its name in a failure message.
     pub(crate) fn label(&self) -> String {
         if self.note.is_empty() {
             self.name.to_owned()
@@ -158,7 +158,7 @@ fn sys<const N: usize>(name: &str, given: [u64; N]) -> u64 {
     result.cast_unsigned()
 }
 
-/// What outlives the process that made it: how to remove it.
+/// The removal of an object that outlives its process.
 static LEFT_BEHIND: Mutex<Vec<(&str, [u64; 6])>> = Mutex::new(Vec::new());
 
 /// Notes what a call made, if it would outlive the process.
