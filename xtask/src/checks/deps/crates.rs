@@ -1,14 +1,14 @@
 //! The direction of dependencies between the crates of the workspace.
 //!
 //! [`PLACES`] says, for each directory of the workspace, which other members a
-//! crate living there may depend on, in any way (development dependencies
-//! too). A member outside every listed directory is a violation itself, so a
-//! new crate has to be given its place here before it can land.
+//! crate living there may depend on; tests may use more. A member outside every
+//! listed directory is a violation itself, so a new crate has to be given its
+//! place here before it can land.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use cargo_metadata::Metadata;
+use cargo_metadata::{DependencyKind, Metadata};
 
 /// A directory of the workspace and what the crates in it may know.
 struct Place {
@@ -16,10 +16,13 @@ struct Place {
     dir: &'static str,
     /// Places whose crates may be used.
     may_use: &'static [&'static str],
+    /// Places whose crates only its tests may use.
+    tests_may_use: &'static [&'static str],
 }
 
+/// The libraries that define nothing a program would notice. `rr-channel` defines
+/// `pthread_create` and `getrandom` for every program that links it.
 const LIBRARIES: &[&str] = &[
-    "rr-channel",
     "rr-channel/log",
     "rr-channel/tools",
     "ptrace-async",
@@ -28,51 +31,58 @@ const LIBRARIES: &[&str] = &[
     "servo-harness",
 ];
 
-/// The places of all crates. `benches` and `xtask` use everything and nobody uses
-/// them.
+/// The places of all crates. No crate uses `benches` and `xtask`.
 const PLACES: &[Place] = &[
     Place {
         dir: "rr-channel/log",
         may_use: &[],
+        tests_may_use: &[],
     },
     Place {
         dir: "rr-channel",
         may_use: &["rr-channel/log"],
+        tests_may_use: &[],
     },
     Place {
         dir: "rr-channel/tools",
-        may_use: &["rr-channel", "rr-channel/log"],
+        may_use: &["rr-channel/log"],
+        tests_may_use: &["rr-channel"],
     },
     Place {
         dir: "ptrace-async",
         may_use: &[],
+        tests_may_use: &[],
     },
     Place {
         dir: "ptrace-async/replay",
         may_use: &["ptrace-async"],
+        tests_may_use: &[],
     },
     Place {
         dir: "process-cache",
         may_use: &["ptrace-async"],
+        tests_may_use: &[],
     },
     Place {
         dir: "servo-harness",
         may_use: &[
-            "rr-channel",
             "rr-channel/log",
             "rr-channel/tools",
             "ptrace-async",
             "ptrace-async/replay",
             "process-cache",
         ],
+        tests_may_use: &["rr-channel"],
     },
     Place {
         dir: "benches",
         may_use: LIBRARIES,
+        tests_may_use: &["rr-channel"],
     },
     Place {
         dir: "xtask",
         may_use: LIBRARIES,
+        tests_may_use: &[],
     },
 ];
 
@@ -81,8 +91,16 @@ const PLACES: &[Place] = &[
 struct Member {
     name: String,
     dir: PathBuf,
-    /// Names and directories of the crates it depends on inside the workspace.
-    uses: Vec<(String, PathBuf)>,
+    uses: Vec<Use>,
+}
+
+/// A dependency on another member.
+#[derive(Debug)]
+struct Use {
+    name: String,
+    dir: PathBuf,
+    /// Whether only tests, examples and benchmarks have it.
+    is_for_tests: bool,
 }
 
 /// The dependencies between crates that go against the direction, each as one line.
@@ -93,7 +111,11 @@ pub(super) fn violations(metadata: &Metadata) -> Vec<String> {
         .filter_map(|package| {
             let uses = package.dependencies.iter().filter_map(|dependency| {
                 let dir = dependency.path.as_ref()?;
-                Some((dependency.name.clone(), dir.clone().into_std_path_buf()))
+                Some(Use {
+                    name: dependency.name.clone(),
+                    dir: dir.clone().into_std_path_buf(),
+                    is_for_tests: dependency.kind == DependencyKind::Development,
+                })
             });
             Some(Member {
                 name: package.name.to_string(),
@@ -119,12 +141,14 @@ fn against_the_direction(root: &Path, members: &[Member]) -> Vec<String> {
             ));
             continue;
         };
-        for (name, dir) in &member.uses {
-            let Some(Some(other)) = place_of.get(dir.as_path()) else {
+        for used in &member.uses {
+            let Some(Some(other)) = place_of.get(used.dir.as_path()) else {
                 continue;
             };
-            if other.dir != own.dir && !own.may_use.contains(&other.dir) {
-                found.push(format!("{} must not depend on {name}", member.name));
+            let may_use = own.may_use.contains(&other.dir)
+                || used.is_for_tests && own.tests_may_use.contains(&other.dir);
+            if other.dir != own.dir && !may_use {
+                found.push(format!("{} must not depend on {}", member.name, used.name));
             }
         }
     }
@@ -144,7 +168,8 @@ fn place(root: &Path, dir: &Path) -> Option<&'static Place> {
 mod tests {
     use super::*;
 
-    /// The violations in a workspace of `(directory, directories it depends on)`.
+    /// The violations in a workspace of `(directory, directories it depends on)`, some of
+    /// these "in tests".
     fn check(members: &[(&str, &[&str])]) -> Vec<String> {
         let root = Path::new("/ws");
         let name = |dir: &str| dir.replace('/', "-");
@@ -155,7 +180,14 @@ mod tests {
                 dir: root.join(dir),
                 uses: uses
                     .iter()
-                    .map(|used| (name(used), root.join(used)))
+                    .map(|used| {
+                        let dir = used.trim_end_matches(" in tests");
+                        Use {
+                            name: name(dir),
+                            dir: root.join(dir),
+                            is_for_tests: dir != *used,
+                        }
+                    })
                     .collect(),
             })
             .collect();
@@ -175,7 +207,7 @@ mod tests {
                 "servo-harness",
                 &["rr-channel/log", "process-cache", "ptrace-async/replay"],
             ),
-            ("benches", &["process-cache", "rr-channel"]),
+            ("benches", &["process-cache", "rr-channel in tests"]),
             ("xtask", &["process-cache", "ptrace-async"]),
         ];
         assert_eq!(check(members), Vec::<String>::new());
@@ -185,9 +217,9 @@ mod tests {
     fn a_dependency_against_the_direction_is_named() {
         let found = check(&[
             ("ptrace-async", &["process-cache"]),
-            ("process-cache", &["ptrace-async", "rr-channel"]),
+            ("process-cache", &["ptrace-async", "rr-channel in tests"]),
             ("rr-channel", &["xtask"]),
-            ("xtask", &[]),
+            ("xtask", &["rr-channel"]),
         ]);
         assert_eq!(
             found,
@@ -195,6 +227,7 @@ mod tests {
                 "ptrace-async must not depend on process-cache",
                 "process-cache must not depend on rr-channel",
                 "rr-channel must not depend on xtask",
+                "xtask must not depend on rr-channel",
             ]
         );
     }
