@@ -104,8 +104,10 @@ impl EntryContext<'_> {
             libc::F_SETLEASE | libc::F_CANCELLK => {
                 self.unsupported("leases wait for other processes")
             }
-            libc::F_NOTIFY => self.unsupported("directory notifications"),
-            libc::F_SETOWN | 10 | 15 => self.unsupported("signals report input or output"),
+            libc::F_NOTIFY => self.unsupported("directory notifications are not modelled"),
+            libc::F_SETOWN | 10 | 15 => {
+                self.unsupported("it asks for signals about input and output")
+            }
             _ => self.unsupported("an fcntl command that is not modelled"),
         }
     }

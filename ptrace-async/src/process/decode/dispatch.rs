@@ -32,7 +32,7 @@ pub(super) fn entry(
     let step = if known {
         context.dispatch()
     } else {
-        context.unsupported("the task is not known and cannot be looked at")
+        context.unsupported("the task is unknown, and /proc does not show it")
     };
     Entry {
         pending: step.map(|step| Pending { nr: call.nr, step }),
@@ -165,10 +165,10 @@ impl EntryContext<'_> {
             nr::pidfd_open => self.pidfd_open(),
             nr::pidfd_getfd => Some(ExitStep::Fetch(Report::Received)),
             nr::io_uring_setup => self.fetch("operations through io_uring are not seen"),
-            nr::userfaultfd => self.fetch("page faults are answered by the program"),
-            nr::perf_event_open => self.fetch("performance counters"),
+            nr::userfaultfd => self.fetch("the program answers page faults itself"),
+            nr::perf_event_open => self.fetch("performance counters are not modelled"),
             nr::fanotify_init => self.fetch("fanotify watches files of other processes"),
-            nr::bpf => self.fetch("BPF programs and maps"),
+            nr::bpf => self.fetch("BPF programs and maps are not modelled"),
             nr::landlock_create_ruleset if self.uint(2) != 0 => None,
             nr::landlock_create_ruleset => Some(ExitStep::Fetch(Report::Nothing)),
             nr::fsopen | nr::fspick | nr::fsmount => self.fetch("mounts are not modelled"),
@@ -309,7 +309,7 @@ impl EntryContext<'_> {
             | nr::mq_notify
             | nr::mq_getsetattr => self.shared("POSIX message queue"),
 
-            nr::ptrace => self.unsupported("a tracee cannot trace"),
+            nr::ptrace => self.unsupported("a traced program cannot trace another one"),
             nr::process_vm_writev => self.unsupported("memory of another process is written"),
             nr::process_madvise | nr::process_mrelease => {
                 self.unsupported("memory of another process is managed")
@@ -327,17 +327,17 @@ impl EntryContext<'_> {
             nr::add_key | nr::request_key | nr::keyctl => {
                 self.unsupported("key rings are not modelled")
             }
-            nr::syslog => self.unsupported("the kernel's log"),
+            nr::syslog => self.unsupported("the kernel's log is not modelled"),
             nr::ustat | nr::sysfs => self.unsupported("file system tables are not modelled"),
             nr::statmount | nr::listmount | nr::listns => {
                 self.unsupported("mount and namespace tables are not modelled")
             }
             nr::file_getattr | nr::file_setattr => self.unsupported("inode flags are not modelled"),
-            nr::cachestat => self.unsupported("the state of the page cache"),
+            nr::cachestat => self.unsupported("the state of the page cache is not modelled"),
             nr::lsm_get_self_attr | nr::lsm_list_modules => {
                 self.unsupported("security modules are not modelled")
             }
-            nr::uretprobe | nr::uprobe => self.unsupported("a probe watches the program"),
+            nr::uretprobe | nr::uprobe => self.unsupported("a kernel probe watches the program"),
             nr::lookup_dcookie
             | nr::uselib
             | nr::_sysctl
@@ -352,7 +352,7 @@ impl EntryContext<'_> {
             | nr::epoll_wait_old
             | nr::create_module
             | nr::get_kernel_syms
-            | nr::query_module => self.unsupported("kernels have only the number"),
+            | nr::query_module => self.unsupported("the kernel does not implement it"),
 
             _ => self.not_decoded(),
         }
