@@ -24,8 +24,8 @@
 //! | 11 | `explain` | why units ran again, as text and as a page |
 //! | 12 | `cli` | the command line |
 //!
-//! **Invariant:** what is not understood is a [`engine::unit::UncacheableReason`], and a unit in
-//! doubt is run and not stored. UncacheableReason never changes what a command does.
+//! **Invariant:** what is not understood is an [`engine::unit::UncacheableReason`]. A unit that has
+//! one runs and is not stored; its behaviour never changes.
 //!
 //! The modules are public so that the binary, the tests, the benchmarks and the
 //! fuzz targets can use them; there is no promise of stability. A fact can be

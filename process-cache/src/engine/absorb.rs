@@ -14,7 +14,7 @@ use crate::model::unit_id::UnitId;
 use crate::world::locate::{is_directory, is_link, is_regular};
 
 impl Session {
-    /// A unit takes in a child that was skipped: what it depends on and what
+    /// A unit absorbs a child that was skipped: what it depends on and what
     /// it did.
     pub(crate) fn absorb_child(
         &mut self,
@@ -154,7 +154,7 @@ impl Session {
             self.note_cached_open(unit, it);
             return;
         }
-        // Who has just found nothing is believed where nothing was before.
+        // A lookup that has just found nothing is trusted where nothing was before.
         let nothing = *answer == Answer::Error(libc::ENOENT);
         let vacant = nothing.then(|| self.locator.absent_plain(path.as_path().into()));
         let vacant = vacant.flatten();

@@ -3,7 +3,7 @@
 //! Two processes serve a traced command. The *front* is the one that the
 //! user's shell started: it waits, stops and ends as the command does. The
 //! *tracer* is its child and the command's parent; it stays until the last
-//! orphan of the command has ended, while the front leaves with the command.
+//! orphan of the command has ended, while the front process leaves with the command.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Read, Write};
@@ -434,7 +434,7 @@ fn end(ending: Ending) -> ! {
     }
 }
 
-/// The command's execve, before it happens. `model` takes in this process.
+/// The command's execve, before it happens. `model` adopts this process.
 fn execution(
     program: &Program,
     machine: crate::model::fact::Digest,

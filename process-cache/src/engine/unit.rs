@@ -483,7 +483,7 @@ impl Unit {
         self.policy.compares_own_inode |= found.compares_own_inode;
     }
 
-    /// Notes a doubt (each reason once).
+    /// Marks the unit as uncacheable (each reason once).
     pub fn mark_uncacheable(&mut self, reason: impl Into<String>, leaks: bool) {
         let doubt = UncacheableReason {
             reason: reason.into(),

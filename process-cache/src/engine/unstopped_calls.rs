@@ -6,9 +6,9 @@
 //! taken for one before it; what is found while a call makes it is told from
 //! what was there by [`Change::made`](crate::engine::unit::Change::made).
 //!
-//! A lookup that found nothing is believed. What another found is looked at
+//! A lookup that found nothing is trusted. What another found is looked at
 //! when it is applied; if nothing is there then, or if it was changed in between
-//! so that nobody can tell what the lookup has seen, the unit is in doubt.
+//! so that nobody can tell what the lookup has seen, the unit is uncacheable.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

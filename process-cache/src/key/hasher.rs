@@ -7,7 +7,7 @@ use crate::policy::base_dirs::BaseDirs;
 /// Hashes what a key is made of, and what the same key is with names of base directories.
 pub(super) struct Hasher<'d> {
     pub(super) digest: blake3::Hasher,
-    /// The same with the names of roots.
+    /// The same with the names of base directories.
     pub(super) moved: Option<(blake3::Hasher, &'d BaseDirs)>,
     /// The same in words, separated by spaces, where somebody listens.
     pub(super) transcript: Option<Vec<u8>>,

@@ -112,7 +112,7 @@ pub struct Keyed {
     pub ids: Ids,
     /// The inputs of the key, for explanations.
     pub key_parts: KeyParts,
-    /// The key with the names of roots, if there are any.
+    /// The key with the names of base directories, if there are any.
     pub moved: Option<WeakKey>,
 }
 

@@ -68,7 +68,7 @@ pub struct Line {
     /// The number of its result in the store.
     #[serde(skip)]
     pub serial: u64,
-    /// Why it is not found at other places, where there are roots (`--root`).
+    /// Why it is not found at other places, where there are base directories (`--root`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<String>,
     /// In what it differs from what was stored, where that was compared

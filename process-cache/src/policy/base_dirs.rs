@@ -52,7 +52,7 @@ pub struct BaseDirs {
     dirs: Vec<BaseDir>,
 }
 
-/// Why directories are no roots.
+/// Why directories are no base directories.
 #[derive(Debug, thiserror::Error)]
 pub enum BaseDirError {
     /// It is not there, for example.
@@ -72,7 +72,7 @@ pub enum BaseDirError {
 }
 
 impl BaseDirs {
-    /// Roots from what a user writes: `worktree`, `NAME=DIRECTORY`, or a directory.
+    /// Base directories from what a user writes: `worktree`, `NAME=DIRECTORY`, or a directory.
     ///
     /// # Errors
     /// Why something is none.
@@ -126,7 +126,7 @@ impl BaseDirs {
         self.dirs.iter().map(|root| root.name.as_str())
     }
 
-    /// A path with the name of the root that it lies in.
+    /// A path with the name of the base directory that it lies in.
     pub(crate) fn path(&self, path: &[u8]) -> Option<FilePath> {
         let (root, rest) = self.dir_of(path)?;
         let mut named = MARK.to_vec();
@@ -147,7 +147,7 @@ impl BaseDirs {
         self.path(path.as_bytes()).unwrap_or_else(|| path.clone())
     }
 
-    /// The path that a named one is here; `None` where there is no such root.
+    /// The path that a named one is here; `None` where there is no such base directory.
     pub(crate) fn here(&self, path: &FilePath) -> Option<FilePath> {
         let Some(rest) = path.as_bytes().strip_prefix(MARK) else {
             return Some(path.clone());
@@ -159,9 +159,9 @@ impl BaseDirs {
         Some(FilePath::from([&root.path, rest].concat().as_slice()))
     }
 
-    /// A text with the names of roots in place of their paths, as far as these are told
-    /// from their surroundings; `None` where there are none. What is a path only perhaps
-    /// is left as it is.
+    /// A text with the names of base directories in place of their paths, as far as these are told
+    /// from their surroundings; `None` where there are none. What is a path only perhaps is left as
+    /// it is.
     pub fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut named: Option<Vec<u8>> = None;
         let mut copied = 0;
@@ -191,7 +191,7 @@ impl BaseDirs {
         self.path(path).map(|path| path.as_bytes().to_vec())
     }
 
-    /// Whether a prefix map of a compiler (`OLD=NEW`) replaces a whole root.
+    /// Whether a prefix map of a compiler (`OLD=NEW`) replaces a whole base directory.
     pub(crate) fn is_mapped(&self, map: &[u8]) -> bool {
         let old = map.split(|&byte| byte == b'=').next().unwrap_or_default();
         self.dirs.iter().any(|root| root.path == old)

@@ -214,7 +214,7 @@ fn perl_uses_start(script: &[u8]) -> bool {
 }
 
 /// Whether an interpreter of this name, with these arguments, reads its program from its standard
-/// input. In doubt it does.
+/// input. If that is unclear, it does.
 pub fn from_input(name: &[u8], argv: &[Vec<u8>]) -> bool {
     let mut arguments = argv.iter().skip(1).map(Vec::as_slice);
     if name == b"awk" || name == b"mawk" || name == b"gawk" {

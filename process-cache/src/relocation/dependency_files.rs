@@ -1,9 +1,9 @@
 //! Lists of what a compiler read (`gcc -MD`), which make and ninja understand.
 //!
-//! A compiler that was given its files by their full names lists them so, and the list
-//! mentions the root. It is kept as a template: its names, those in a root with the
-//! root's name, and written anew at another place, in lines as long as gcc's are there
-//! (gcc's `mkdeps.cc`, `make_write_name`).
+//! A compiler that was given its files by their full names lists them so, and the list mentions the
+//! base directory. It is kept as a template: its names, those in a base directory with the base
+//! directory's name, and written anew at another place, in lines as long as gcc's are there (gcc's
+//! `mkdeps.cc`, `make_write_name`).
 //!
 //! **Invariant:** a list is kept so only if writing its template here gives its bytes.
 
@@ -22,7 +22,7 @@ const LONGEST: usize = 4 << 20;
 const PLUS: &[u8] = b"/\0+";
 
 impl Relocation {
-    /// The template of a list; `None` if it is none, or mentions a root in another way.
+    /// The template of a list; `None` if it is none, or mentions a base directory in another way.
     pub(super) fn template(&self, list: &[u8]) -> Option<Vec<u8>> {
         if list.len() > LONGEST || !self.base_dirs.all().iter().all(is_plain) {
             return None;
@@ -161,7 +161,7 @@ impl Relocation {
     }
 }
 
-/// Whether a root is written in such a list as it is.
+/// Whether a base directory is written in such a list as it is.
 fn is_plain(root: &BaseDir) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,@".contains(byte);
     root.path.iter().all(is_plain)

@@ -1,14 +1,14 @@
 //! Messages of make that name a directory in a known form.
 //!
-//! Of two kinds of output it is known what make would write at another place, so that a
-//! result that may move has the root's name there:
+//! Of two kinds of output it is known what make would write at another place, so that a result that
+//! may move has the base directory's name there:
 //!
 //! - `make[1]: Entering directory '/home/ann/w/src'`: one line in one call, of the
 //!   directory that it works in as the kernel calls it (`log_working_directory` in GNU
 //!   make's `output.c`, getcwd(3)).
-//! - The commands that it is about to run, if the only mention of a root in them is a
-//!   compiler's option that make itself was given, word for word, in an argument or a
-//!   variable (`CFLAGS=-ffile-prefix-map=/home/ann/w=.`).
+//! - The commands that it is about to run, if the only mention of a base directory in them is a
+//!   compiler's option that make itself was given, word for word, in an argument or a variable
+//!   (`CFLAGS=-ffile-prefix-map=/home/ann/w=.`).
 //!
 //! **Invariant:** only what make itself wrote counts; the same bytes of another program, and
 //! of a make that was not given the option, are output like any other.
@@ -66,7 +66,7 @@ fn is_between(byte: Option<&u8>) -> bool {
 }
 
 impl Relocation {
-    /// The options that replace a root, among what a program was given.
+    /// The options that replace a base directory, among what a program was given.
     pub(crate) fn maps_given<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<Vec<u8>> {
         let mut given: Vec<Vec<u8>> = Vec::new();
         for text in texts {
@@ -91,7 +91,7 @@ impl Relocation {
         given
     }
 
-    /// Where options in a text have a root's path, and which root.
+    /// Where options in a text have a base directory's path, and which base directory.
     fn mapped<'r>(&'r self, text: &[u8]) -> Vec<(Range<usize>, &'r BaseDir)> {
         let mut found = Vec::new();
         for map in MAPS {
@@ -108,7 +108,7 @@ impl Relocation {
         found
     }
 
-    /// Whether all mentions of a root in what make wrote are options that it was given.
+    /// Whether all mentions of a base directory in what make wrote are options that it was given.
     pub(crate) fn repeats_arguments(&self, given: &[Vec<u8>], bytes: &[u8]) -> bool {
         if given.is_empty() || bytes.len() > LONGEST || bytes.contains(&0) {
             return false;
@@ -126,7 +126,7 @@ impl Relocation {
         rest != bytes && !self.mention.is_in(&rest)
     }
 
-    /// Where the paths of roots are in what make said.
+    /// Where the paths of base directories are in what make said.
     fn places<'r>(&'r self, said: &[u8]) -> Vec<(Range<usize>, &'r BaseDir)> {
         let Some((head, directory)) = parts(said) else {
             return self.mapped(said);
@@ -154,7 +154,7 @@ impl Relocation {
         self.with(said, |_| Vec::new())
     }
 
-    /// The same with the names of roots; nothing unless that gives the same bytes again
+    /// The same with the names of base directories; nothing unless that gives the same bytes again
     /// here.
     pub(super) fn with_names(&self, said: &[u8]) -> Option<Vec<u8>> {
         let named = self.with(said, |root| [MARK, root.name.as_bytes()].concat());
@@ -221,7 +221,7 @@ mod tests {
                 "cc -ffile-prefix-map=/home/ann/w=. -fdebug-prefix-map=/home/ann/w=/x -c a.c\n",
                 "cc -ffile-prefix-map=/p=. -fdebug-prefix-map=/p=/x -c a.c\n",
             ),
-            // Of no root.
+            // Of no base directory.
             (
                 "make: Entering directory '/home/ann/w2'\n",
                 "make: Entering directory '/home/ann/w2'\n",

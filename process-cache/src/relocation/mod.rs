@@ -1,21 +1,20 @@
 //! Relocation: directories whose place does not count.
 //!
-//! A user names directories (`--root`), such as the checkout, and a result that was
-//! recorded in one checkout is found in another one, at another place. Such a result is
-//! *movable*. It is stored a second time, under a key and with facts and effects in which
-//! the path of each root is replaced by its name: `/\0NAME/src/x.c`, which is no path of
-//! any file. Whoever looks it up puts the path of his own root there.
+//! A user names directories (`--root`), such as the checkout, and a result that was recorded in one
+//! checkout is found in another one, at another place. Such a result is *movable*. It is stored a
+//! second time, under a key and with facts and effects in which the path of each base directory is
+//! replaced by its name: `/\0NAME/src/x.c`, which is no path of any file. A lookup puts the path of
+//! its own base directory there.
 //!
-//! What a program is told of the place (arguments, variables, directories, descriptors) is
-//! replaced only where it is a path as a whole ([`BaseDirs::text`]); where it is anything else
-//! it stays, and then the keys of two places differ. The rest decides whether a result is
-//! stored so at all ([`judge`]): nothing that the unit read, and nothing that it made, may
-//! mention a root in any form ([`mention`]), and of its programs it must be known what they
-//! do with paths ([`path_use`]), or else two runs at different places must have left the same
-//! ([`judge`]).
+//! What a program is told of the place (arguments, variables, directories, descriptors) is replaced
+//! only where it is a path as a whole ([`BaseDirs::text`]); where it is anything else it stays, and
+//! then the keys of two places differ. The rest decides whether a result is stored so at all
+//! ([`relocatable`]): nothing that the unit read, and nothing that it made, may mention a base directory
+//! in any form ([`path_occurrences`]), and of its programs it must be known what they do with paths
+//! ([`path_use`]), or else two runs at different places must have left the same ([`relocatable`]).
 //!
-//! What holds of some places only is stored as a [`Condition`]: a fact about a root, which
-//! is asked like any other fact.
+//! What holds of some places only is stored as a [`Condition`]: a fact about a base directory,
+//! which is asked like any other fact.
 
 mod commit_order;
 mod dependency_files;
@@ -48,7 +47,7 @@ use crate::world::World;
 pub struct Relocation {
     base_dirs: Arc<BaseDirs>,
     mention: PathOccurrences,
-    /// Whether contents mention a root, as far as that is known.
+    /// Whether contents mention a base directory, as far as that is known.
     known: Mutex<FxHashMap<Digest, bool>>,
     /// Those among them that the store need not be told.
     kept: Mutex<FxHashSet<Digest>>,
@@ -108,7 +107,7 @@ impl Relocation {
         CommitTicket::take(self.turns.clone())
     }
 
-    /// Recalls which contents do not mention a root, as earlier runs found.
+    /// Recalls which contents do not mention a base directory, as earlier runs found.
     pub fn recall(&self, store: &Store) {
         let clean = store.clean_contents(&self.signature());
         let mut kept = lock(&self.kept);
@@ -117,7 +116,7 @@ impl Relocation {
         kept.extend(clean);
     }
 
-    /// Tells the store which contents do not mention a root.
+    /// Tells the store which contents do not mention a base directory.
     pub fn keep(&self, store: &Store) {
         let mut kept = lock(&self.kept);
         let known = lock(&self.known);
@@ -132,7 +131,7 @@ impl Relocation {
         }
     }
 
-    /// Names the roots, and how they are looked for.
+    /// Names the base directories, and how they are looked for.
     fn signature(&self) -> Digest {
         let mut hasher = blake3::Hasher::new_derive_key("pcache mentions 1");
         for root in self.base_dirs.all() {
@@ -142,7 +141,7 @@ impl Relocation {
         Digest(*hasher.finalize().as_bytes())
     }
 
-    /// Answers a question in which roots have names.
+    /// Answers a question in which base directories have names.
     pub(crate) fn ask(&self, query: &Query, ask: &mut dyn FnMut(&Query) -> Answer) -> Answer {
         if is_note(query) {
             return match self.condition(query) {
@@ -160,8 +159,8 @@ impl Relocation {
         }
     }
 
-    /// An answer with the names of roots; `None` where it leads from outside into a root,
-    /// or from one into another.
+    /// An answer with the names of base directories; `None` where it leads from outside into a base
+    /// directory, or from one into another.
     fn answer(&self, here: &Query, answer: &Answer) -> Option<Answer> {
         let Answer::Path(path) = answer else {
             return Some(answer.clone());
@@ -177,7 +176,7 @@ impl Relocation {
             .then(|| Answer::Path(self.base_dirs.named(path)))
     }
 
-    /// Whether it is a question about a root, and which.
+    /// Whether it is a question about a base directory, and which.
     fn condition(&self, query: &Query) -> Option<(Condition, &BaseDir)> {
         let Query::Link(path) = query else {
             return None;
@@ -238,7 +237,7 @@ impl Relocation {
         }
     }
 
-    /// Whether a content mentions a root.
+    /// Whether a content mentions a base directory.
     fn contains_paths(&self, digest: &Digest, bytes: &[u8]) -> bool {
         if let Some(known) = lock(&self.known).get(digest) {
             return *known;
@@ -248,7 +247,7 @@ impl Relocation {
         found
     }
 
-    /// Whether a file that has this content mentions a root, or has another content.
+    /// Whether a file that has this content mentions a base directory, or has another content.
     fn file_contains_paths(&self, path: &Path, digest: &Digest) -> bool {
         let known = lock(&self.known);
         if let Some(known) = known.get(digest) {
@@ -370,7 +369,7 @@ impl Relocation {
         Ok(here)
     }
 
-    /// That nothing which was read mentions a root.
+    /// That nothing which was read mentions a base directory.
     fn reads_nothing_of_it<'f>(
         &self,
         facts: &'f [Fact],

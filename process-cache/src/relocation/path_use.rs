@@ -72,8 +72,8 @@ fn formats_whole(rest: &[u8]) -> bool {
     false
 }
 
-/// A compiler's. Names of files that it is given with a root can end up in a hash that the
-/// program itself computes (of `__FILE__`), unless the compiler is told to replace them.
+/// A compiler's. Names of files that it is given with a base directory can end up in a hash that
+/// the program itself computes (of `__FILE__`), unless the compiler is told to replace them.
 fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], base_dirs: &BaseDirs) -> PathUse {
     // Paths go into check sums there, or are packed.
     const HIDING: [&[u8]; 10] = [

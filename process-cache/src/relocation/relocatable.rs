@@ -1,16 +1,15 @@
 //! Whether a result is the same at other places.
 //!
-//! What a unit could know of the place is in its key or its facts, with the names of
-//! roots. It remains to be shown that what it left does not depend on what these are
-//! here:
+//! What a unit could know of the place is in its key or its facts, with the names of base
+//! directories. It remains to be shown that what it left does not depend on what these are here:
 //!
-//! - Nothing that it read mentions a root: it could name files here, wherever the same
+//! - Nothing that it read mentions a base directory: it could name files here, wherever the same
 //!   bytes are read.
-//! - Nothing that it left mentions a root, but for a compiler's list of what it read
+//! - Nothing that it left mentions a base directory, but for a compiler's list of what it read
 //!   (`listing.rs`), and what make itself says of the place (`said.rs`).
-//! - Where it looked at (or wrote) something outside of a root, but below a directory that
-//!   the root is in, nobody knows whether it came there by a path of its own or from the
-//!   root: this directory has to be the same one, as far above.
+//! - Where it looked at (or wrote) something outside of a base directory, but below a directory
+//!   that the base directory is in, nobody knows whether it came there by a path of its own or from
+//!   the base directory: this directory has to be the same one, as far above.
 //! - Programs that may take paths apart must not have left a component either, or it has
 //!   to be the same one.
 //! - What an unknown program left has to be seen twice, at different places. It is then
@@ -42,7 +41,7 @@ const WAITING: usize = 16;
 /// Properties of a unit beside its result that decide whether it can move.
 #[derive(Debug, Clone, Default)]
 pub struct Moved {
-    /// Its key with the names of roots.
+    /// Its key with the names of base directories.
     pub key: Option<WeakKey>,
     /// The files that it was started from.
     pub images: Vec<(FilePath, Digest)>,
@@ -50,11 +49,11 @@ pub struct Moved {
     pub path_use: PathUse,
     /// Conditions of the skipped units below it.
     pub conditions: Vec<Fact>,
-    /// The options that replace a root, as it was given them, if it is make.
+    /// The options that replace a base directory, as it was given them, if it is make.
     pub maps: Vec<Vec<u8>>,
 }
 
-/// A result with the names of roots.
+/// A result with the names of base directories.
 #[derive(Debug, Clone)]
 pub struct Named {
     /// The facts that it depends on.
@@ -129,8 +128,8 @@ impl Relocation {
         lock(&self.settled)
     }
 
-    /// Facts without those of realpath(3) about the directories above a root: that none of
-    /// them is a link holds wherever a root is, as it is said without links.
+    /// Facts without those of realpath(3) about the directories above a base directory: that none
+    /// of them is a link holds wherever a base directory is, as it is said without links.
     fn without_walks(&self, batches: &[Vec<Fact>]) -> Vec<Vec<Fact>> {
         let is_no_link = |fact: &&Fact| fact.answer == Answer::Error(libc::EINVAL);
         let facts = batches.iter().flatten().filter(is_no_link);
@@ -140,7 +139,7 @@ impl Relocation {
                 _ => None,
             })
             .collect();
-        // Whoever comes to a root this way looks at all that is above it.
+        // Whoever comes to a base directory this way looks at all that is above it.
         let above: std::collections::HashSet<&[u8]> = self
             .base_dirs
             .all()
@@ -221,7 +220,7 @@ impl Relocation {
             return Err(format!("{} mentions a root", path.display()));
         }
         let is_out = inside.is_none_or(|(_, rest)| leads_out(rest));
-        // By the root's name, whoever knows it.
+        // By the base directory's name, whoever knows it.
         if is_out && self.base_dirs.dir_of(&plain).is_some() {
             return Err(format!("{} leads into a root", path.display()));
         }
@@ -237,7 +236,7 @@ impl Relocation {
                 continue;
             }
             conditions.insert((index, Condition::Up(root.depth() - shared)));
-            // A name beside the root may be made of the root's.
+            // A name beside the base directory may be made of the base directory's.
             let beside: Vec<&[u8]> = components(&plain).skip(shared).collect();
             for (at, part) in root.parts().rev().enumerate().take(root.depth() - shared) {
                 if beside.iter().any(|beside| is_part_in(part, beside)) {
@@ -248,7 +247,7 @@ impl Relocation {
         Ok(())
     }
 
-    /// Puts the names of roots into a result.
+    /// Puts the names of base directories into a result.
     fn name(&self, batches: &[Vec<Fact>], outcome: &Outcome) -> Result<Named, String> {
         let mut named = |path: &FilePath| Some(self.base_dirs.named(path));
         let lost = || "a path has no name".to_owned();
@@ -277,7 +276,7 @@ impl Relocation {
         Ok(Named { facts, outcome })
     }
 
-    /// That nothing which was left mentions a root, or may do so unseen; but for some
+    /// That nothing which was left mentions a base directory, or may do so unseen; but for some
     /// effects by their number, with the templates of their contents.
     fn left<'f>(
         &self,
@@ -504,7 +503,7 @@ pub(super) fn whole() -> Fact {
     }
 }
 
-/// Where a root is.
+/// Where a base directory is.
 fn place_of(root: &BaseDir) -> Fact {
     Fact {
         query: note(&format!("at\0{}", root.name)),
@@ -524,7 +523,7 @@ fn same(one: &Outcome, other: &Outcome) -> bool {
     timeless(one) == timeless(other)
 }
 
-/// Whether programs come to a place by this name, wherever the root is: a directory for
+/// Whether programs come to a place by this name, wherever the base directory is: a directory for
 /// temporary files, or a file that a compiler makes there.
 fn is_temporary(path: &[u8]) -> bool {
     let Some(rest) = [&b"/tmp"[..], b"/var/tmp"]
@@ -584,7 +583,7 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').skip(1)
 }
 
-/// How many components a path has in common with a root, from the first one on.
+/// How many components a path has in common with a base directory, from the first one on.
 fn common(root: &BaseDir, plain: &[u8]) -> usize {
     let both = root.parts().zip(components(plain));
     both.take_while(|(one, other)| one == other).count()

@@ -91,7 +91,7 @@ impl Hasher {
         }
     }
 
-    /// The digest of all that was taken in.
+    /// The digest of all bytes so far.
     pub fn finish(self) -> Wire {
         let hash = match self.state {
             State::Blake3(hasher) => *hasher.finalize().as_bytes(),

@@ -1,6 +1,6 @@
 //! Where requests are made: a runtime of one thread, and who drives it.
 //!
-//! A thread of its own drives it, so that answers are taken in and unpacked while who
+//! A thread of its own drives it, so that answers are received and unpacked while who
 //! asked does something else. A process that is about to fork may have no other threads:
 //! the engine ends before.
 

@@ -2,7 +2,7 @@
 //!
 //! A header, then contents, then results, packed with zstd. Each piece is a letter, a
 //! digest, a length, and so many bytes; a last letter says that nothing is missing. What is
-//! taken in is verified as in the store: contents by their digest, results by the
+//! imported is verified as in the store: contents by their digest, results by the
 //! checksums of their frames. Whoever makes the stream decides what is skipped, and what
 //! is then written, anywhere.
 
@@ -73,7 +73,7 @@ impl Store {
         pack().map_err(StoreError::io("export", &self.root))
     }
 
-    /// Takes in what [`Store::export`] wrote. What was taken in before something turned
+    /// Imports what [`Store::export`] wrote. What was taken in before something turned
     /// out to be wrong stays.
     ///
     /// # Errors

@@ -6,7 +6,7 @@
 //! or removes a link, or moves something; so is where a path leads by it, and whether nothing
 //! was there, or what was read there. So is where a link leads, for as long
 //! as it is that link and leads to that file: of links in between that somebody else
-//! changes, the former targets are noted as facts, which the next lookup refutes.
+//! changes, the former targets are noted as facts, which the next lookup finds to differ.
 
 use std::cell::Cell;
 use std::ffi::OsStr;

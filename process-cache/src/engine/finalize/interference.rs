@@ -235,7 +235,7 @@ impl Session {
 /// That what a unit observed may not be what it saw.
 pub(super) struct Disturbance {
     pub(super) reason: String,
-    /// Only units did it, which those above both take in.
+    /// Only units did it, which the units above both absorb.
     pub(super) traced: bool,
 }
 

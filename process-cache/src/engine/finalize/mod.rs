@@ -103,7 +103,7 @@ pub struct Piece {
 pub struct Recorded {
     /// The number of the result.
     pub serial: u64,
-    /// Why it is not found at other places, where there are roots.
+    /// Why it is not found at other places, where there are base directories.
     pub bound: Option<String>,
     /// In what it differs from what was stored before, if it was to be compared and there
     /// was something.
@@ -346,7 +346,7 @@ impl Session {
         changed
     }
 
-    /// The unit above takes in what this one saw, did and wrote.
+    /// The unit above absorbs the observations, changes and bytes of this one.
     fn give_to_parent(&mut self, id: UnitId) {
         let Some(parent) = self.unit(id).parent else {
             return;

@@ -1,11 +1,11 @@
 //! From events to observations and changes.
 //!
 //! Each event of a unit becomes an observation (what the world said), a change
-//! (what the unit did to it), bytes in a stream, or a doubt. Answers are
+//! (what the unit did to it), bytes in a stream, or an uncacheable reason. Answers are
 //! obtained by asking the world ourselves at the moment of the event, the same
 //! way a later lookup asks: what is compared is then the same by construction.
 //!
-//! **Invariant:** an event that has no case here is a doubt. Nothing is
+//! **Invariant:** an event that has no case here is an uncacheable reason. Nothing is
 //! ignored because it is unknown.
 
 mod lookup;
@@ -221,7 +221,7 @@ impl Session {
         }
     }
 
-    /// Doubts a unit that changes what is no ordinary file, or what somebody else has opened by
+    /// Marks a unit as uncacheable that changes what is no ordinary file, or what somebody else has opened by
     /// its descriptor: which one that is, is in no key.
     fn mark_foreign_changes(&mut self, unit: UnitId, before: &Before, event: &IoEvent) {
         let (places, file) = changed(event);

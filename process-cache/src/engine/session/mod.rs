@@ -167,7 +167,7 @@ impl Session {
         };
         process.limits = Known::unsettled();
         for id in process.units.clone() {
-            // It has the doubt.
+            // It is uncacheable already.
             let _ = self.check_limits(id);
         }
     }
@@ -179,11 +179,11 @@ impl Session {
         }
     }
 
-    /// Doubts a unit whose process, which has set none, has other limits than those that the
+    /// Marks a unit as uncacheable whose process, which has set none, has other limits than those that the
     /// unit's key was made of. After that nobody asks again.
     ///
     /// # Errors
-    /// The doubt.
+    /// The reason.
     pub fn check_limits(&mut self, id: UnitId) -> Result<(), String> {
         const OTHERS: &str = "has resource limits that another process set while it ran";
         let unit = self.unit(id);
@@ -282,26 +282,26 @@ impl Session {
         false
     }
 
-    /// A doubt about a unit; with `leaks`, about all above it too (once they
+    /// Marks a unit as uncacheable; with `leaks`, all above it too (once they
     /// take the unit in).
     pub fn mark_uncacheable(&mut self, unit: UnitId, reason: impl Into<String>, leaks: bool) {
         self.unit(unit).mark_uncacheable(reason, leaks);
     }
 
-    /// A doubt about a unit and all above it, which have it at once: what it brings about
+    /// Marks a unit and all above it as uncacheable at once: what it brings about
     /// later is a reason as well, and not the first one.
     pub fn mark_uncacheable_upwards(&mut self, unit: UnitId, reason: &str) {
         self.mark_uncacheable_below(unit, None, reason, true);
     }
 
-    /// A doubt about a unit and those above it up to the one that made
+    /// Marks a unit and those above it as uncacheable up to the one that made
     /// `file`, for which the matter is internal.
     pub fn mark_uncacheable_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
         let owner = self.descriptions.owner(file.id);
         self.mark_uncacheable_below(unit, owner, reason, false);
     }
 
-    /// A doubt about a unit and those above it, below `end`.
+    /// Marks a unit and those above it as uncacheable, below `end`.
     fn mark_uncacheable_below(
         &mut self,
         unit: UnitId,

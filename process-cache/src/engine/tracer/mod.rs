@@ -137,7 +137,7 @@ impl Tracer {
     /// The first task: what it has open belongs to the outside.
     fn adopt(&self, tid: Tid) {
         let mut session = self.session.borrow_mut();
-        // It is a copy of the front, in all that it keeps when it executes.
+        // It is a copy of the front process, in all that it keeps when it executes.
         let front = session.front;
         if session.model.tasks().any(|task| task == front) {
             let _ = session.model.spawned(front, tid, 0);

@@ -265,7 +265,7 @@ fn losses(run: &Run, out: &mut String) {
         Some(Fate::NotStored { reason }) if Look::of(unit) == Look::Never => Some(reason.clone()),
         _ => None,
     };
-    // A doubt that comes from below is told there.
+    // A reason that comes from below is shown there.
     let mut from_below = vec![false; run.units.len() + 1];
     for unit in &run.units {
         let above = run.unit(unit.above);

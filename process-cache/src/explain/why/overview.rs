@@ -10,7 +10,7 @@ use crate::model::fate::Fate;
 /// One reason and the units that ran for it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
-    /// The reason at the root of theirs.
+    /// The first cause of their reasons.
     #[serde(flatten)]
     pub reason: Reason,
     /// The units' numbers: those that start no other unit of the group first.

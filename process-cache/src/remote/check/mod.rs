@@ -249,7 +249,7 @@ impl Places<'_> {
         }
     }
 
-    /// A name below one of the roots, reached without links.
+    /// A name below one of the base directories, reached without links.
     fn check_place(&mut self, path: &FilePath) -> Result<(), Refusal> {
         let wrong = |wrong| {
             Err(Refusal::Path {

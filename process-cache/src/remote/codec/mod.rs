@@ -124,7 +124,7 @@ fn is_near(query: &Query) -> bool {
     !matches!(query, Query::Order(_)) && !query.paths().iter().any(is_far)
 }
 
-/// Whether a question is about absolute paths, as ours are, or about roots.
+/// Whether a question is about absolute paths, as ours are, or about base directories.
 fn is_askable(query: &Query) -> bool {
     if is_note(query) {
         return true;
