@@ -52,7 +52,7 @@ pub(super) enum If {
     Flags,
     /// Waking (futex(2)).
     Wakes,
-    /// There is no time zone to be told, and a time is wanted (gettimeofday(2)).
+    /// A time is wanted, and no time zone (gettimeofday(2)).
     NoZone,
     /// Nothing is set (prlimit(2)).
     Asks,

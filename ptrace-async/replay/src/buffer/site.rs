@@ -61,10 +61,10 @@ impl Site {
         })
     }
 
-    /// Where nobody may be, or jump to, when it is patched.
+    /// Addresses where no task may be, or jump to, when the site is patched.
     pub(crate) fn inside(self) -> Range<u64> {
         match self {
-            // In the middle of an instruction, where nobody does.
+            // No task returns into the middle of an instruction.
             Self::Numbered { at, .. } => at + 1..at + 1,
             Self::Compared { at, .. } => at + 1..at + (SYSCALL.len() + BEHIND) as u64,
         }

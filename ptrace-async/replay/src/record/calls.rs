@@ -43,7 +43,7 @@ pub(super) fn plan(call: &Invocation, memory: &dyn Memory) -> Plan {
     match call.nr.cast_signed() {
         // The kernel would write to it at any time.
         libc::SYS_rseq => Plan::Answer(NO_SUCH_CALL),
-        // Each group has one processor, which is nobody's business.
+        // Each scheduler has one processor; programs see the affinity that they set.
         libc::SYS_sched_setaffinity => Plan::SetAffinity,
         libc::SYS_sched_getaffinity => Plan::GetAffinity,
         libc::SYS_prctl => prctl(call),

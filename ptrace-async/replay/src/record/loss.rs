@@ -88,7 +88,7 @@ impl Loss {
     }
 }
 
-/// Its end has not been reported, so nobody else has its id.
+/// The end of the process has not been reported, so its id is not reused.
 fn kill(process: Tid) {
     if let Some(pid) = rustix::process::Pid::from_raw(process) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);

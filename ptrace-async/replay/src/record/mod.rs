@@ -66,9 +66,9 @@ pub struct Recording {
     pub ending: Option<Ending>,
     /// Calls that were refused because they cannot be recorded: name, reason, how often.
     pub refused: BTreeMap<(&'static str, &'static str), u64>,
-    /// Files that somebody who is not recorded has changed while they were mapped.
+    /// Mapped files that processes outside the recording have changed.
     pub outside_changes: BTreeSet<PathBuf>,
-    /// Why the recording ended before the programs did, which has been told.
+    /// The reason why the recording ended before the programs, which has been reported.
     pub lost: Option<String>,
     /// The size of the records in bytes, or why they are not whole.
     pub written: Result<u64, trace::Error>,

@@ -69,7 +69,7 @@ pub(super) struct Session {
     next_group: Cell<u32>,
     schedulers: RefCell<Vec<Weak<Scheduler>>>,
     processors: Vec<u32>,
-    /// The processors that programs are told they may use, and what they have chosen.
+    /// The processors that programs may use, and the affinities that they have set.
     allowed: Vec<u8>,
     affinities: RefCell<FxHashMap<Tid, Vec<u8>>>,
     new_tasks: RefCell<FxHashMap<Tid, NewTask>>,

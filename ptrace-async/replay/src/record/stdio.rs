@@ -20,7 +20,7 @@ pub(super) struct Stdio {
 /// The open files there.
 fn file(path: &str) -> Option<(u64, u64)> {
     let metadata = std::fs::metadata(path).ok()?;
-    // Everybody's /dev/null is the same, and nobody's output.
+    // /dev/null is shared by everything, and never output.
     if metadata.rdev() == libc::makedev(1, 3) {
         return None;
     }

@@ -57,7 +57,7 @@ std::arch::global_asm!(
     "jmp 2b",
     "3:",
     "int3",
-    // A call by registers alone, for who may not use the list.
+    // A call by registers alone, where the list may not be used.
     "reprise_helper_alone:",
     "syscall",
     "int3",
@@ -218,7 +218,7 @@ impl RemoteCalls {
                         .collect();
                     return Ok((tracee.park(), results));
                 }
-                // Somebody's signal: it is nobody's in a replay.
+                // A signal from outside, which a replay ignores.
                 Stop::Signal(tracee) => tracee.resume().stop().await,
                 Stop::GroupStop(tracee) => tracee.resume().stop().await,
                 Stop::Interrupted(tracee) => tracee.resume().stop().await,
@@ -261,7 +261,7 @@ pub(super) async fn execute(tracee: Tracee<Parked>, path: &str) -> Result<Tracee
     loop {
         stop = match stop {
             Stop::Exec(tracee) => return Ok(tracee.park()),
-            // Somebody's signal: it is nobody's in a replay.
+            // A signal from outside, which a replay ignores.
             Stop::Signal(tracee) if tracee.signal() != libc::SIGTRAP => {
                 tracee.resume().stop().await
             }

@@ -90,7 +90,7 @@ pub struct TaskStatus {
     pub registers: Registers,
 }
 
-/// A replay that goes on as far as it is told.
+/// A replay that advances as far as it is told.
 ///
 /// It is at rest between two records of the trace: all before [`position`](Self::position)
 /// have been replayed by the tasks that they happened to, none of the others has, and each task
@@ -239,7 +239,7 @@ impl Replayer {
         self.rest()?;
         let records = &self.session.records;
         if self.session.is_deserted() {
-            // What is left is about nobody.
+            // The remaining records belong to no task.
             records.drain();
             self.check().inspect_err(|_| self.over = true)?;
         }

@@ -64,7 +64,7 @@ pub(super) struct SpaceSnapshot {
     pub(super) others: Vec<TaskSnapshot>,
 }
 
-/// A copy of a process, which ends when nobody has use for it.
+/// A copy of a process, which ends when it is dropped.
 pub(super) struct FrozenCopy(pub(super) Rc<FrozenProcess>);
 
 impl FrozenCopy {

@@ -98,7 +98,7 @@ impl Head {
         }
         let wanted = self.unpacked as usize;
         let decoder = zstd::Decoder::with_buffer(packed).map_err(|error| error.to_string())?;
-        // Room is made as it comes, and not because somebody says that it will.
+        // Memory is allocated as data comes, not by the declared length.
         let mut bytes = Vec::new();
         decoder
             .take(wanted as u64 + 1)

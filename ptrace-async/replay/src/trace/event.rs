@@ -80,7 +80,7 @@ pub enum Event {
     Ended(Ending),
     /// The kernel changed memory before the task's call returned.
     Written(Vec<Write>),
-    /// Somebody who is not recorded changed a file while it was mapped: a replay does not
+    /// A process that is not recorded changed a file while it was mapped: a replay does not
     /// know when, nor what.
     ChangedOutside(FileNumber),
 }

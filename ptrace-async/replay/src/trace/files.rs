@@ -46,7 +46,7 @@ impl Identity {
         }
     }
 
-    /// Whether a file that nobody changes in place holds what it held when it was `self`.
+    /// Whether a file that is never changed in place has the content that it had when it was `self`.
     /// That it got another name does not matter: `perf record` gives one to each program and
     /// library that it has met.
     pub fn holds_the_same(&self, now: &Self) -> bool {
@@ -55,7 +55,7 @@ impl Identity {
     }
 }
 
-/// Whether a file with this name belongs to the system: nobody changes it in place.
+/// Whether a file with this name belongs to the system, and is never changed in place.
 pub fn is_of_the_system(metadata: &fs::Metadata, path: &[u8]) -> bool {
     metadata.uid() == 0
         && metadata.mode() & 0o022 == 0

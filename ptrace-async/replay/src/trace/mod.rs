@@ -148,7 +148,7 @@ impl Directory {
             changing: Changing::default(),
         };
         if let Err(error) = this.fill(header) {
-            // Nobody has any use for what is there.
+            // An incomplete directory is of no use.
             let _ = std::fs::remove_dir_all(&this.path);
             return Err(error);
         }

@@ -126,7 +126,7 @@ fn take(file: &File, directory: &Directory) -> Result<Result<[u8; 32], Error>, E
         Err(Error::Io { path: at, error }) if at == path => return Ok(Err(Error::io(&at)(error))),
         other => other?,
     };
-    // Somebody may have replaced it meanwhile.
+    // The file may have been replaced meanwhile.
     Ok(match is_it() {
         Some(missing) => Err(missing),
         None => Ok(digest),

@@ -44,7 +44,7 @@ struct Position {
 /// The source of blocks: this thread, or one that reads ahead.
 enum Source {
     Here(Blocks),
-    /// A thread, which ends when nobody wants them any more.
+    /// A thread, which ends when its receiver is gone.
     Ahead(Receiver<Result<Step, Error>>),
 }
 
@@ -114,7 +114,7 @@ impl Blocks {
         let Some(head) = Head::parse(&bytes) else {
             return Err(self.damaged("it has no block header".to_owned()));
         };
-        // A length that somebody made up is not believed before it is there.
+        // A declared length may be wrong: memory is allocated as data comes.
         let mut packed = Vec::new();
         let wanted = u64::from(head.packed);
         (&mut self.input)
@@ -265,7 +265,7 @@ impl Reader {
     fn block(&mut self) -> Result<bool, Error> {
         let step = match &mut self.source {
             Source::Here(blocks) => blocks.next(),
-            // After an end or an error nobody asks.
+            // Nothing is requested after an end or an error.
             Source::Ahead(steps) => steps.recv().unwrap_or_else(|_| {
                 let error = io::Error::other("the thread that reads the trace has ended");
                 Err(Error::io(&self.path)(error))

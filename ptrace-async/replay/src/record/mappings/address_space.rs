@@ -219,7 +219,7 @@ impl AddressSpace {
             || self.areas.borrow().iter().any(|area| area.key == key)
     }
 
-    /// Nobody runs in it any more: its files.
+    /// Takes all files of an address space that no task runs in any more.
     pub(super) fn take(&self) -> Vec<FileKey> {
         let areas = self.areas.take();
         let mut keys: Vec<FileKey> = areas.iter().map(|area| area.key).collect();

@@ -11,7 +11,7 @@ use crate::record::descriptors::FileKey;
 use crate::record::scheduler::{self, Scheduler};
 use crate::trace::event::{FileNumber, Identity};
 
-/// A file that somebody has mapped.
+/// A file that a process has mapped.
 #[derive(Debug)]
 struct Entry {
     /// Its number; and others, of programs that have begun with it since it had changed.
@@ -196,8 +196,8 @@ impl LiveFiles {
         ))
     }
 
-    /// Nobody may have the file mapped any more: then it is not live, and its numbers are
-    /// told if somebody has changed it who is not recorded.
+    /// Ends the live file if no process maps it any more; the change, if a process outside the
+    /// recording has changed it.
     pub(in crate::record) fn release_unmapped(&self, key: FileKey) -> Option<OutsideChange> {
         if self.spaces().iter().any(|space| space.has(key)) {
             return None;

@@ -163,7 +163,7 @@ impl Scheduler {
         }
     }
 
-    /// Whether nobody but the one who has the turn has wanted it for a while.
+    /// Whether only the task that has the turn has wanted it for a while.
     pub(super) fn is_uncontended(&self) -> bool {
         let turns = self.turns.borrow();
         self.chaos.is_none() && turns.turns_in_a_row >= UNCONTENDED && turns.waiting.is_empty()
@@ -182,7 +182,7 @@ impl Scheduler {
         self.shares.get()
     }
 
-    /// Gives the turn to who has waited for it longest, or to whoever it shall be.
+    /// Gives the turn to the task that has waited longest, or to a random one.
     pub(super) fn release_turn(&self, task: Task) {
         let mut turns = self.turns.borrow_mut();
         if turns.holder != Some(task) {

@@ -22,8 +22,8 @@ const READ_WORDS: usize = 48;
 
 /// The addresses of words that a task has read, and how often.
 ///
-/// What tells the rounds of a large loop from each other may be written once in each, too seldom
-/// to be seen, but somebody reads it to know when the loop is over.
+/// A word that distinguishes the rounds of a large loop may be written only once in each, too
+/// rarely to be seen. But the loop reads it, to know when it is over.
 #[derive(Default)]
 pub(in crate::record) struct Reads(FxHashMap<u64, u32>);
 

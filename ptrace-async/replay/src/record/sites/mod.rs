@@ -127,7 +127,7 @@ impl Sites {
         self.handlers.set(self.handlers.get().saturating_sub(1));
     }
 
-    /// Whether nobody but the task that stops can return into what is changed of a site.
+    /// Whether only the stopped task can return into the bytes of a site that change.
     fn is_left(&self, site: Site) -> bool {
         let inside = site.inside();
         inside.is_empty()
@@ -625,7 +625,7 @@ pub(super) struct MappingChange {
     pub(super) key: Option<FileKey>,
 }
 
-/// A file was mapped, and by the time that was noticed nobody can tell which.
+/// A file was mapped that can no longer be identified.
 #[derive(Debug)]
 pub(super) struct UnknownFile;
 

@@ -262,7 +262,7 @@ impl RecordedTask {
         // what it was.
         let waits = match stream {
             Some(stream) => !self.session.stdio.takes(stream, &invocation),
-            // Whoever maps a file finds it as no call is writing to it.
+            // A mapping must not see a call in the middle of its write.
             None => calls::may_wait(&invocation) && change.is_none_or(|change| change.waits),
         };
         let scheduler = self.scheduler();
@@ -304,7 +304,7 @@ impl RecordedTask {
         }
         let running = tracee.resume_to_exit();
         if locks {
-            // Who has the lock gives it to those who wait. Who came too late to wait would
+            // The holder of the lock passes it on to waiters. A task that came too late would
             // take it, and change its word, while others run.
             await_sleep(running.tid());
             scheduler.release_turn(self.task);
@@ -440,7 +440,7 @@ impl RecordedTask {
             libc::SYS_gettimeofday => {
                 let micros = u64::from(now.subsec_micros());
                 let time = [seconds, micros].map(u64::to_le_bytes).concat();
-                // The kernel's own time zone is that of nobody.
+                // The kernel's own time zone is not used by anything.
                 (0, vec![write(first, time), write(second, vec![0; 8])])
             }
             libc::SYS_getcpu => {

@@ -24,7 +24,7 @@ impl RecordedTask {
         let output = output.map(|stream| (stream, self.next_output()));
         // It still has its turn.
         self.after_change(&tracee, &begun, tracee.value());
-        // Whoever is next in line may be of this group, and has no turn meanwhile.
+        // The next task to write may be of this scheduler, and has no turn meanwhile.
         self.session.output.release_turn(self.task);
         self.take_turn(&tracee).await;
         self.unsuspend();
@@ -315,7 +315,7 @@ fn restart_if_interrupted(tracee: &Tracee<Posthook>, call: &Invocation) -> i64 {
         && calls::gives_up(call)
         && let Ok(mut regs) = tracee.registers()
     {
-        // A signal that nobody handles disturbs a task only because it is traced.
+        // A signal without a handler interrupts a task only because it is traced.
         value = WITHOUT_HANDLER;
         regs.rax = value.cast_unsigned();
         let _ = tracee.set_registers(&regs);

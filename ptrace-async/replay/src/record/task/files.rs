@@ -35,7 +35,7 @@ pub(super) struct Mapping {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Change {
     key: FileKey,
-    /// Somebody has mapped it.
+    /// Whether a process has mapped it.
     pub(super) is_live: bool,
     /// The call may wait for another task: it takes what it writes from a pipe.
     pub(super) waits: bool,

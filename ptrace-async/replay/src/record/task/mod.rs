@@ -272,7 +272,7 @@ impl RecordedTask {
                 closed |= buffer::WAITS;
             }
         }
-        // Nobody but this task makes another process, or maps a file, before it stops again.
+        // Only this task can create a process, or map a file, before it stops again.
         if !self.session.live_files.is_empty() {
             closed |= buffer::TRUNCATES;
         }
@@ -314,8 +314,8 @@ impl RecordedTask {
         ControlFlow::Continue(next)
     }
 
-    /// Waits for the next stop; for one between syscalls, if the task runs for long while
-    /// somebody waits for it.
+    /// Waits for the next stop. Interrupts the task if it runs for long while another task
+    /// waits for it.
     async fn wait(&mut self, running: Tracee<Running>) -> Stop {
         if self.call.is_some() {
             return running.stop().await;

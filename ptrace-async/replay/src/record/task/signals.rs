@@ -193,9 +193,9 @@ fn gives_up(regs: &libc::user_regs_struct) -> bool {
 /// call (`syscall_get_nr` takes 32 bits of it).
 const NOT_RUN: u64 = 0x5245_5052_ffff_ffff;
 
-/// Has the registers tell whether the task has run since: whoever comes from a program into
-/// the kernel, but for a call, has -1 in `orig_rax` (arch/x86/entry/entry_64.S). General
-/// registers alone do not: a loop may have gone round.
+/// Marks the registers so that they show whether the task has run since. Every entry to the
+/// kernel except a call sets `orig_rax` to -1 (arch/x86/entry/entry_64.S). General registers
+/// alone do not show it: a loop may have gone round.
 pub(super) fn mark<S: Stopped>(tracee: &Tracee<S>) -> Option<Registers> {
     let mut regs = tracee.registers().ok()?;
     if regs.orig_rax as u32 == u32::MAX {

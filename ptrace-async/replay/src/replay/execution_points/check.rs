@@ -170,7 +170,7 @@ fn assemble(
     a.set_label(&mut miss)?;
     a.mov(rcx, saved_rcx)?;
     a.mov(rax, saved_rax)?;
-    // Who has trapped has its registers, and what was saved may be elsewhere by now.
+    // A trapped task has its registers; the saved ones may be overwritten by now.
     let mut labels = Vec::new();
     for instruction in displaced {
         let mut label = a.create_label();
@@ -364,7 +364,7 @@ impl Check {
         let Some(start) = self.code else {
             return Ok(());
         };
-        // Whoever was outside of the loop may have changed it.
+        // Code outside of the loop may have changed it.
         let around = Around::read(tracee, self.ip, self.original[0]);
         if has_changed || around != self.around {
             self.displaced.clear();

@@ -94,7 +94,7 @@ pub(super) struct ReplaySession {
     pub(super) retried: RefCell<Option<ReachedPoint>>,
     /// The process ids that tasks had.
     pids: RefCell<FxHashMap<Task, i32>>,
-    /// Tasks that have been asked for, and of which nobody knows the id yet.
+    /// The number of tasks that have been requested and have not appeared yet.
     expected: Cell<usize>,
     divergence: RefCell<Option<Divergence>>,
     error: RefCell<Option<Error>>,

@@ -100,7 +100,7 @@ impl Printer {
                     let mut out = io::stdout().lock();
                     out.write_all(&printed.bytes).and_then(|()| out.flush())
                 };
-                // Whoever reads it may have gone; the replay goes on for what it shows.
+                // The reader of the output may have gone; the replay goes on all the same.
                 if let Err(error) = written
                     && error.kind() != io::ErrorKind::BrokenPipe
                 {

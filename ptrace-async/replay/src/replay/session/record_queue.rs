@@ -177,7 +177,7 @@ impl RecordQueue {
         inner.queues.values().filter_map(first).min()
     }
 
-    /// Whether nobody gets anything more.
+    /// Whether nothing more is handed out.
     pub(in crate::replay) fn is_over(&self) -> bool {
         self.inner.borrow().over
     }
@@ -217,7 +217,7 @@ impl RecordQueue {
         })
     }
 
-    /// Goes back to a place, or forward. Nobody waits.
+    /// Moves to a position, back or forward, while no task waits.
     ///
     /// # Errors
     /// When the records cannot be opened once more.
@@ -266,14 +266,14 @@ impl RecordQueue {
         self.inner.borrow().files.get(&number).cloned()
     }
 
-    /// Nobody gets anything more.
+    /// Ends the queue: nothing more is handed out.
     pub(in crate::replay) fn end(&self) {
         let mut inner = self.inner.borrow_mut();
         inner.over = true;
         inner.wake_all();
     }
 
-    /// Reads on up to the limit: records that are nobody's.
+    /// Reads on up to the limit, past records that belong to no task.
     pub(in crate::replay) fn drain(&self) {
         let mut inner = self.inner.borrow_mut();
         while !inner.over && !inner.empty && inner.read < inner.limit {
@@ -298,7 +298,7 @@ impl RecordQueue {
     }
 }
 
-/// Whether a record is nobody's to come to.
+/// Whether a record is for no task to reach.
 fn is_read_aside(event: &Event) -> bool {
     matches!(event, Event::File(_) | Event::Ended(_))
 }
@@ -327,7 +327,7 @@ impl Inner {
                     waker.wake();
                 }
             }
-            // Whoever is next has to read on.
+            // The next task has to read on.
             None => self.wake_all(),
         }
     }

@@ -163,7 +163,7 @@ impl ReplayedTask {
         let cursor = tracee.read_u64(buffer::cursor()).unwrap_or(0);
         let end = given.max(cursor);
         self.space.loaded.set(end);
-        // An error means that nobody goes on.
+        // An error means that the process is gone.
         let _ = tracee.write(end, &[0; 16]);
     }
 

@@ -99,7 +99,7 @@ impl ReplayedTask {
             batch
         };
         if !is_writable {
-            // Nobody else may write there either (ptrace(2)).
+            // The tracer may not write there either (ptrace(2)).
             (tracee, _) = protect(writable as u64).make(tracee).await?;
         }
         for (address, page) in &put.writes {

@@ -130,7 +130,7 @@ pub(super) async fn follow(tracee: Tracee<Started>, session: Rc<ReplaySession>) 
                 }
             }
         }
-        // Of nobody in this replay.
+        // Not a task of this replay.
         None => kill(tracee.tgid()),
     }
 }
