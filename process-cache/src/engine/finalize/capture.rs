@@ -16,35 +16,50 @@ pub(super) fn capture(
     world: &World,
     changes: &[(FilePath, Change)],
 ) -> Result<(Vec<Effect>, Vec<u32>), String> {
-    let mut effects: Vec<(u64, Effect)> = Vec::new();
-    let mut links: Vec<Effect> = Vec::new();
-    let mut passing: Vec<(u64, FilePath)> = Vec::new();
+    let mut captured = Capture::default();
     for (path, change) in changes {
-        let now = match rustix::fs::lstat(path.as_path()) {
-            Ok(stat) => Some(stat),
-            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => None,
-            Err(error) => return Err(format!("{}: {error}", path.display())),
-        };
-        let Some(stat) = now else {
-            match change.initial.as_deref() {
-                Some(initial) if is_directory(initial) => {
-                    if !planted(Defect::RemoveEffect) {
-                        effects.push((change.last, Effect::RemoveDir { path: path.clone() }));
-                    }
-                }
-                Some(_) => {
-                    if !planted(Defect::RemoveEffect) {
-                        effects.push((change.last, Effect::Remove { path: path.clone() }));
-                    }
-                }
-                None => {
-                    // It came and went: that is seen in its directory's time.
-                    if let Some(parent) = path.parent() {
-                        passing.push((change.last, FilePath::from(parent)));
-                    }
-                }
+        captured.add(store, world, path, change)?;
+    }
+    captured.add_times_of_directories();
+    let Capture {
+        mut effects,
+        mut links,
+        ..
+    } = captured;
+    effects.sort_by_key(|(seq, _)| *seq);
+    let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
+    effects.append(&mut links);
+    let ages = ages(&effects);
+    Ok((effects, ages))
+}
+
+/// The effects of changes that were looked at.
+#[derive(Default)]
+struct Capture {
+    /// Effects with their sequence numbers.
+    effects: Vec<(u64, Effect)>,
+    /// Hard links, which come last.
+    links: Vec<Effect>,
+    /// Directories in which something came and went, which shows in their times.
+    passing: Vec<(u64, FilePath)>,
+}
+
+impl Capture {
+    /// Adds what became of one name.
+    fn add(
+        &mut self,
+        store: &Store,
+        world: &World,
+        path: &FilePath,
+        change: &Change,
+    ) -> Result<(), String> {
+        let stat = match rustix::fs::lstat(path.as_path()) {
+            Ok(stat) => stat,
+            Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
+                self.add_removed(path, change);
+                return Ok(());
             }
-            continue;
+            Err(error) => return Err(format!("{}: {error}", path.display())),
         };
         let attributes = || {
             let mut buffer = [0_u8; 64];
@@ -54,8 +69,8 @@ pub(super) fn capture(
             return Err(format!("sets extended attributes of {}", path.display()));
         }
         if change.content.is_none() {
-            metadata_effects(path, change, &stat, &mut effects);
-            continue;
+            metadata_effects(path, change, &stat, &mut self.effects);
+            return Ok(());
         }
         // Another kind of thing stood there: it goes first.
         if let Some(initial) = change.initial.as_deref()
@@ -67,125 +82,168 @@ pub(super) fn capture(
             } else {
                 Effect::Remove { path: path.clone() }
             };
-            effects.push((first, effect));
+            self.effects.push((first, effect));
         }
-        // Another name of a file or of a symbolic link.
+        if self.add_link(path, change, &stat) {
+            return Ok(());
+        }
+        match FileType::from_raw_mode(stat.st_mode) {
+            FileType::RegularFile => {
+                if let Some(effect) = file_effect(store, world, path, change, &stat)? {
+                    self.effects.push((change.last, effect));
+                }
+                Ok(())
+            }
+            FileType::Symlink => self.add_symlink(path, change),
+            FileType::Directory => {
+                self.add_directory(path, change, &stat);
+                Ok(())
+            }
+            _ => Err(format!("{} is no plain file", path.display())),
+        }
+    }
+
+    /// A name that is not there any more.
+    fn add_removed(&mut self, path: &FilePath, change: &Change) {
+        match change.initial.as_deref() {
+            Some(initial) if is_directory(initial) => {
+                if !planted(Defect::RemoveEffect) {
+                    self.effects
+                        .push((change.last, Effect::RemoveDir { path: path.clone() }));
+                }
+            }
+            Some(_) => {
+                if !planted(Defect::RemoveEffect) {
+                    self.effects
+                        .push((change.last, Effect::Remove { path: path.clone() }));
+                }
+            }
+            None => {
+                // It came and went: that is seen in its directory's time.
+                if let Some(parent) = path.parent() {
+                    self.passing.push((change.last, FilePath::from(parent)));
+                }
+            }
+        }
+    }
+
+    /// Whether it is another name of a file or of a symbolic link that was changed.
+    fn add_link(&mut self, path: &FilePath, change: &Change, stat: &Stat) -> bool {
         if let Some(target) = &change.linked_to
             && let Ok(other) = rustix::fs::lstat(target.as_path())
             && (other.st_ino, other.st_dev) == (stat.st_ino, stat.st_dev)
         {
             if let Some(parent) = path.parent() {
-                passing.push((change.last, FilePath::from(parent)));
+                self.passing.push((change.last, FilePath::from(parent)));
             }
-            links.push(Effect::HardLink {
+            self.links.push(Effect::HardLink {
                 path: path.clone(),
                 to: target.clone(),
             });
-            continue;
+            return true;
         }
-        match FileType::from_raw_mode(stat.st_mode) {
-            FileType::RegularFile => {
-                if let Some(effect) = file_effect(store, world, path, change, &stat)? {
-                    effects.push((change.last, effect));
-                }
-            }
-            // It has the time of what it was another name of.
-            FileType::Symlink if change.linked_to.is_some() && change.time == TimeState::Kept => {
-                let path = path.display();
-                return Err(format!(
-                    "{path} is another name of a link that was replaced"
-                ));
-            }
-            FileType::Symlink => {
-                let target =
-                    std::fs::read_link(path).map_err(|e| format!("{}: {e}", path.display()))?;
-                if !planted(Defect::SymlinkEffect) {
-                    let target = FilePath::from(target);
-                    effects.push((
-                        change.last,
-                        Effect::Symlink {
-                            path: path.clone(),
-                            target,
-                        },
-                    ));
-                }
-                if let TimeState::Set(..) = change.time {
-                    let (path, time) = (path.clone(), time_of(change));
-                    effects.push((change.last, Effect::SetTimes { path, time }));
-                }
-            }
-            FileType::Directory => {
-                if !planted(Defect::DirectoryEffect) {
-                    // Removed and made again, it is another directory.
-                    let again = change
-                        .initial
-                        .as_deref()
-                        .is_some_and(|initial| is_directory(initial) && change.fresh);
-                    if again {
-                        let first = change.content.unwrap_or(change.last);
-                        effects.push((first, Effect::RemoveDir { path: path.clone() }));
-                    }
-                    let effect = Effect::MakeDir {
-                        path: path.clone(),
-                        // The kernel hands down the bit of a set-gid directory.
-                        mode: stat.st_mode & 0o7777 & !libc::S_ISGID,
-                        time: match change.time {
-                            TimeState::Set(a, m) => Time::Set(a, m),
-                            _ => Time::Present,
-                        },
-                    };
-                    // Others may put something into it before the call that
-                    // makes it is seen to have ended.
-                    let seq = if change.was_absent() {
-                        change.begun
-                    } else {
-                        change.content.unwrap_or(change.last)
-                    };
-                    effects.push((seq, effect));
-                    if change.mode_set && !planted(Defect::ModeEffect) {
-                        let (path, mode) = (path.clone(), stat.st_mode & 0o7777);
-                        effects.push((change.last, Effect::Chmod { path, mode }));
-                    }
-                }
-            }
-            _ => return Err(format!("{} is no plain file", path.display())),
-        }
+        false
     }
-    // What certainly changes the directory's time by itself.
-    let shaped = |directory: &FilePath| {
-        effects.iter().any(|(_, effect)| {
-            effect.path().parent() == Some(directory.as_path())
-                && matches!(
-                    effect,
-                    Effect::MakeDir { .. }
-                        | Effect::Symlink { .. }
-                        | Effect::Remove { .. }
-                        | Effect::RemoveDir { .. }
-                        | Effect::Write { fresh: true, .. }
-                )
-        })
-    };
-    passing.sort_by(|a, b| (&a.1, b.0).cmp(&(&b.1, a.0)));
-    passing.dedup_by(|a, b| a.1 == b.1);
-    passing.retain(|(_, directory)| {
-        !shaped(directory)
-            && rustix::fs::lstat(directory.as_path())
-                .is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
-    });
-    for (seq, path) in passing {
-        effects.push((
-            seq,
-            Effect::SetTimes {
-                path,
-                time: Time::Present,
+
+    fn add_symlink(&mut self, path: &FilePath, change: &Change) -> Result<(), String> {
+        // It has the time of what it was another name of.
+        if change.linked_to.is_some() && change.time == TimeState::Kept {
+            let path = path.display();
+            return Err(format!(
+                "{path} is another name of a link that was replaced"
+            ));
+        }
+        let target = std::fs::read_link(path).map_err(|e| format!("{}: {e}", path.display()))?;
+        if !planted(Defect::SymlinkEffect) {
+            let target = FilePath::from(target);
+            self.effects.push((
+                change.last,
+                Effect::Symlink {
+                    path: path.clone(),
+                    target,
+                },
+            ));
+        }
+        if let TimeState::Set(..) = change.time {
+            let (path, time) = (path.clone(), time_of(change));
+            self.effects
+                .push((change.last, Effect::SetTimes { path, time }));
+        }
+        Ok(())
+    }
+
+    fn add_directory(&mut self, path: &FilePath, change: &Change, stat: &Stat) {
+        if planted(Defect::DirectoryEffect) {
+            return;
+        }
+        // Removed and made again, it is another directory.
+        let again = change
+            .initial
+            .as_deref()
+            .is_some_and(|initial| is_directory(initial) && change.fresh);
+        if again {
+            let first = change.content.unwrap_or(change.last);
+            self.effects
+                .push((first, Effect::RemoveDir { path: path.clone() }));
+        }
+        let effect = Effect::MakeDir {
+            path: path.clone(),
+            // The kernel hands down the bit of a set-gid directory.
+            mode: stat.st_mode & 0o7777 & !libc::S_ISGID,
+            time: match change.time {
+                TimeState::Set(a, m) => Time::Set(a, m),
+                _ => Time::Present,
             },
-        ));
+        };
+        // Others may put something into it before the call that
+        // makes it is seen to have ended.
+        let seq = if change.was_absent() {
+            change.begun
+        } else {
+            change.content.unwrap_or(change.last)
+        };
+        self.effects.push((seq, effect));
+        if change.mode_set && !planted(Defect::ModeEffect) {
+            let (path, mode) = (path.clone(), stat.st_mode & 0o7777);
+            self.effects
+                .push((change.last, Effect::Chmod { path, mode }));
+        }
     }
-    effects.sort_by_key(|(seq, _)| *seq);
-    let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
-    effects.append(&mut links);
-    let ages = ages(&effects);
-    Ok((effects, ages))
+
+    /// The times of directories in which something came and went, where nothing else changes
+    /// them.
+    fn add_times_of_directories(&mut self) {
+        // What certainly changes the directory's time by itself.
+        let shaped = |directory: &FilePath| {
+            self.effects.iter().any(|(_, effect)| {
+                effect.path().parent() == Some(directory.as_path())
+                    && matches!(
+                        effect,
+                        Effect::MakeDir { .. }
+                            | Effect::Symlink { .. }
+                            | Effect::Remove { .. }
+                            | Effect::RemoveDir { .. }
+                            | Effect::Write { fresh: true, .. }
+                    )
+            })
+        };
+        self.passing.sort_by(|a, b| (&a.1, b.0).cmp(&(&b.1, a.0)));
+        self.passing.dedup_by(|a, b| a.1 == b.1);
+        self.passing.retain(|(_, directory)| {
+            !shaped(directory)
+                && rustix::fs::lstat(directory.as_path())
+                    .is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
+        });
+        for (seq, path) in std::mem::take(&mut self.passing) {
+            self.effects.push((
+                seq,
+                Effect::SetTimes {
+                    path,
+                    time: Time::Present,
+                },
+            ));
+        }
+    }
 }
 
 /// See [`crate::model::outcome::Outcome::ages`].

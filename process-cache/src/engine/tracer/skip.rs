@@ -4,11 +4,12 @@ use std::os::fd::AsRawFd;
 use std::sync::Arc;
 use std::time::Instant;
 
-use ptrace_async::event::PathRef;
+use ptrace_async::event::{PathRef, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::runtime::{Prehook, Stop, Tracee};
 
 use super::Tracer;
+use crate::engine::session::Session;
 use crate::engine::standin::Script;
 use crate::journal::Begun;
 use crate::key::Keyed;
@@ -20,7 +21,9 @@ use crate::model::outcome::Outcome;
 use crate::model::unit_id::UnitId;
 use crate::policy::Policy;
 use crate::restore;
-use crate::store::stream::stream;
+use crate::store::Store;
+use crate::store::stream::{Chunks, stream};
+use crate::world::World;
 
 /// The result of an attempt to skip.
 pub(super) enum Applied {
@@ -69,16 +72,7 @@ impl Tracer {
                     follow: false,
                 })
                 .collect();
-            // What it depends on is what was there before it did anything.
-            session.locator.revalidate_directories();
-            let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
-            session.use_for(tid, unit, &policy);
-            let without_inodes = session.unit(unit).leaves_inodes_out(&policy);
-            for Fact { query, answer } in &outcome.facts {
-                if !(without_inodes && matches!(query, Query::Inode { .. })) {
-                    session.inherit(tid, unit, query, answer);
-                }
-            }
+            session.inherit_facts(tid, unit, &outcome, keyed);
             let began = session.tick();
             session.lookups.begin_change(tid, began);
             let (before, wait) = session.before(unit, &paths);
@@ -97,33 +91,7 @@ impl Tracer {
                 for content in wait {
                     let _ = content.wait();
                 }
-                let stream = stream(&results, &job)?;
-                let mut script = Script::default();
-                for (fd, bytes) in &stream {
-                    script.write(*fd, bytes);
-                }
-                for (fd, by) in &job.positions {
-                    script.advance(*fd, *by);
-                }
-                for (fd, flags) in &job.flags {
-                    script.set_flags(*fd, *flags);
-                }
-                script.end(job.ending);
-                let file = script
-                    .build()
-                    .map_err(|error| format!("no stand-in: {error}"))?;
-                let options = restore::Options {
-                    world: Some(&world),
-                    progress: None,
-                    ages: &job.ages,
-                };
-                restore::apply_with(&results, &job.effects, options).map_err(
-                    |error| match error.is_clean() {
-                        true => error.to_string(),
-                        false => format!("{error}; what was done before stays"),
-                    },
-                )?;
-                Ok::<_, String>((file, stream))
+                establish(&results, &world, &job)
             })
             .await;
         self.catch_up_all();
@@ -144,46 +112,7 @@ impl Tracer {
             if let Some(task) = session.tasks.get_mut(tid) {
                 task.skipped = true;
             }
-            let depth = session.depth(unit) + 1;
-            let id = session.skipped_id();
-            let above = session.unit(unit).record;
-            let wall_us = asked.elapsed().as_micros() as u64;
-            let above_unit = session.unit(unit);
-            above_unit.skipped_us = above_unit
-                .skipped_us
-                .saturating_add(outcome.wall_us.saturating_sub(wall_us));
-            let record = {
-                let mut journal = session.report.journal();
-                let begun = Begun { path: None, keyed };
-                let record = journal.begin(above, argv, begun, Missed::Not);
-                journal.backdate(record, wall_us);
-                for effect in &outcome.effects {
-                    journal.output(record, effect.path());
-                }
-                for (fd, _) in &stream {
-                    let file = session.model.file(tid, *fd).map(|file| file.id);
-                    if let Some(path) = file.and_then(|file| session.descriptions.resource(file)) {
-                        journal.output(record, path);
-                    }
-                }
-                record
-            };
-            session.report.add(Line {
-                unit: id,
-                depth,
-                command: abbreviate::command(argv, 100),
-                miss: String::new(),
-                fate: Fate::Hit {
-                    recorded_us: outcome.wall_us,
-                    took_us: wall_us,
-                    units: outcome.units,
-                },
-                wall_us,
-                record,
-                serial: 0,
-                bound: None,
-                differences: None,
-            });
+            session.report_skipped((tid, unit), &outcome, (argv, keyed), asked, &stream);
         }
         let stop = tracee.resume_to_exit().stop().await;
         // The image lives on in the process.
@@ -199,6 +128,108 @@ impl Tracer {
         }
         Applied::Skipped(stop)
     }
+}
+
+impl Session {
+    /// A unit depends on what a child that is skipped depends on.
+    fn inherit_facts(&mut self, tid: Tid, unit: UnitId, outcome: &Outcome, keyed: Option<&Keyed>) {
+        // What it depends on is what was there before it did anything.
+        self.locator.revalidate_directories();
+        let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
+        self.use_for(tid, unit, &policy);
+        let without_inodes = self.unit(unit).leaves_inodes_out(&policy);
+        for Fact { query, answer } in &outcome.facts {
+            if !(without_inodes && matches!(query, Query::Inode { .. })) {
+                self.inherit(tid, unit, query, answer);
+            }
+        }
+    }
+
+    /// Reports a skipped child, and notes it in the journal.
+    fn report_skipped(
+        &mut self,
+        (tid, unit): (Tid, UnitId),
+        outcome: &Outcome,
+        (argv, keyed): (&[Vec<u8>], Option<&Keyed>),
+        asked: Instant,
+        stream: &Chunks,
+    ) {
+        let depth = self.depth(unit) + 1;
+        let id = self.skipped_id();
+        let above = self.unit(unit).record;
+        let wall_us = asked.elapsed().as_micros() as u64;
+        let above_unit = self.unit(unit);
+        above_unit.skipped_us = above_unit
+            .skipped_us
+            .saturating_add(outcome.wall_us.saturating_sub(wall_us));
+        let record = {
+            let mut journal = self.report.journal();
+            let begun = Begun { path: None, keyed };
+            let record = journal.begin(above, argv, begun, Missed::Not);
+            journal.backdate(record, wall_us);
+            for effect in &outcome.effects {
+                journal.output(record, effect.path());
+            }
+            for (fd, _) in stream {
+                let file = self.model.file(tid, *fd).map(|file| file.id);
+                if let Some(path) = file.and_then(|file| self.descriptions.resource(file)) {
+                    journal.output(record, path);
+                }
+            }
+            record
+        };
+        self.report.add(Line {
+            unit: id,
+            depth,
+            command: abbreviate::command(argv, 100),
+            miss: String::new(),
+            fate: Fate::Hit {
+                recorded_us: outcome.wall_us,
+                took_us: wall_us,
+                units: outcome.units,
+            },
+            wall_us,
+            record,
+            serial: 0,
+            bound: None,
+            differences: None,
+        });
+    }
+}
+
+/// Establishes the effects of an outcome, and makes a stand-in that writes its stream.
+fn establish(
+    results: &Store,
+    world: &World,
+    job: &Outcome,
+) -> Result<(std::fs::File, Chunks), String> {
+    let stream = stream(results, job)?;
+    let mut script = Script::default();
+    for (fd, bytes) in &stream {
+        script.write(*fd, bytes);
+    }
+    for (fd, by) in &job.positions {
+        script.advance(*fd, *by);
+    }
+    for (fd, flags) in &job.flags {
+        script.set_flags(*fd, *flags);
+    }
+    script.end(job.ending);
+    let file = script
+        .build()
+        .map_err(|error| format!("no stand-in: {error}"))?;
+    let options = restore::Options {
+        world: Some(world),
+        progress: None,
+        ages: &job.ages,
+    };
+    restore::apply_with(results, &job.effects, options).map_err(|error| {
+        match error.is_clean() {
+            true => error.to_string(),
+            false => format!("{error}; what was done before stays"),
+        }
+    })?;
+    Ok((file, stream))
 }
 
 /// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below
