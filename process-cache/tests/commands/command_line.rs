@@ -128,9 +128,7 @@ fn clear_forgets_everything() {
     let sandbox = Sandbox::new("");
     sandbox.cached("echo text");
     assert!(pcache(&sandbox, &["clear"]).status.success());
-    sandbox
-        .cached("echo text")
-        .assert_miss("not seen like this");
+    sandbox.cached("echo text").assert_miss("no earlier run");
 }
 
 #[test]

@@ -137,17 +137,32 @@ fn a_file_that_became_a_link_with_the_same_content_is_seen_by_who_asks() {
 
 #[test]
 fn a_name_added_to_a_listed_directory_is_a_difference() {
-    check_miss("mkdir d; touch d/a", "echo d/*", "touch d/b", "names in");
+    check_miss(
+        "mkdir d; touch d/a",
+        "echo d/*",
+        "touch d/b",
+        "directory listing of",
+    );
 }
 
 #[test]
 fn a_name_removed_from_a_listed_directory_is_a_difference() {
-    check_miss("mkdir d; touch d/a d/b", "echo d/*", "rm d/a", "names in");
+    check_miss(
+        "mkdir d; touch d/a d/b",
+        "echo d/*",
+        "rm d/a",
+        "directory listing of",
+    );
 }
 
 #[test]
 fn a_name_added_deep_below_is_a_difference_to_who_walks_there() {
-    check_miss("mkdir -p d/e/f", "ls -R d", "touch d/e/f/new", "names in");
+    check_miss(
+        "mkdir -p d/e/f",
+        "ls -R d",
+        "touch d/e/f/new",
+        "directory listing of",
+    );
 }
 
 #[test]
@@ -195,7 +210,7 @@ fn a_reversed_order_of_times_is_a_difference_to_who_compares() {
         "touch -d @1000 b; touch -d @2000 a",
         "test a -nt b && echo newer || echo older",
         "touch -d @1000 a; touch -d @2000 b",
-        "order of file times",
+        "order of modification times",
     );
 }
 
@@ -290,7 +305,7 @@ fn a_touched_prerequisite_makes_make_run() {
         "printf 'o: i\\n\\tcp i o\\n' > Makefile; echo 1 > i; echo 1 > o; touch -d @1500000100 o",
         "make",
         "touch i",
-        "order of file times",
+        "order of modification times",
     );
 }
 
@@ -304,7 +319,7 @@ fn times_count_in_memory_for_everybody_too() {
     let setup =
         "printf 'o: i\n\tcp i o\n' > Makefile; echo 1 > i; echo 1 > o; touch -d @1500000100 o";
     let make = after_edit(&Sandbox::below(memory, setup), "make", "touch i");
-    make.assert_miss("order of file times");
+    make.assert_miss("order of modification times");
     let stat = after_edit(
         &Sandbox::below(memory, "echo 1 > i"),
         "stat -c %Y i",
@@ -380,7 +395,7 @@ fn a_changed_variable_is_a_difference() {
     sandbox.cached("echo $COLOUR");
     sandbox.variables = vec![("COLOUR".into(), "blue".into())];
     let run = sandbox.cached("echo $COLOUR");
-    run.assert_miss("not seen like this");
+    run.assert_miss("no earlier run");
     assert_eq!(run.out, "blue\n");
 }
 
@@ -390,7 +405,7 @@ fn an_ignored_variable_counts_under_strict() {
     sandbox.options = vec!["--strict".into()];
     sandbox.cached("cat f");
     sandbox.variables = vec![("SSH_TTY".into(), "else".into())];
-    sandbox.cached("cat f").assert_miss("not seen like this");
+    sandbox.cached("cat f").assert_miss("no earlier run");
 }
 
 #[test]
@@ -407,7 +422,7 @@ fn another_argument_is_a_difference() {
     let sandbox = Sandbox::new("");
     sandbox.cached("echo 1");
     let run = sandbox.cached("echo 2");
-    run.assert_miss("not seen like this");
+    run.assert_miss("no earlier run");
     assert_eq!(run.out, "2\n");
 }
 
@@ -424,7 +439,7 @@ fn another_directory_is_a_difference() {
     };
     assert_eq!(inside("d").out, "1\n");
     let run = inside("e");
-    run.assert_miss("not seen like this");
+    run.assert_miss("no earlier run");
     assert_eq!(run.out, "2\n");
 }
 
