@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 use servo_harness::report::summary::{Row, Summary};
 
 use crate::support::{cargo, workspace};
@@ -125,6 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 .filter(|row| row.verdict() != "stable"),
         );
     }
+    ensure!(tests > 0, "no test has such a name");
     for row in &odd {
         println!("{}", describe(row));
     }
