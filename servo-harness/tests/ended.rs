@@ -129,7 +129,7 @@ fn recordings_are_whole(place: &Path) -> usize {
     all.len()
 }
 
-/// What must have come of it, however often it was ended.
+/// The expected results, however often it was ended.
 fn is_as_ever(summary: &Value, place: &Path) {
     let row = |test: &str| {
         let tests = summary["tests"].as_array().unwrap();
@@ -447,7 +447,7 @@ fn on_a_full_disk_it_stops_and_goes_on_when_there_is_room() {
     assert!((1..3).contains(&stopped), "{stopped} of 3 were stopped");
 }
 
-/// What is tamed here.
+/// The tests that are tamed here.
 mod subject {
     use std::sync::atomic::{AtomicBool, Ordering};
     use std::thread;

@@ -1,4 +1,4 @@
-//! What the processes of a replay reported (`RR_CHANNEL_REPORT`), as one report.
+//! The reports of a replay's processes (`RR_CHANNEL_REPORT`), as one report.
 //!
 //! Each process that a replayed one starts has a report of its own beside that one's:
 //! `report.2.1` is of process 0.2.1. What it says is taken over with the process's name

@@ -10,7 +10,7 @@ use rr_channel::sync::Mutex;
 use rr_channel::thread;
 use rr_channel_tools::log_tool::dump_by_name;
 
-/// What is recorded: the same in every run, but for the choice that `CHOICE` makes.
+/// The program that is recorded: the same in every run, but for the choice that `CHOICE` makes.
 #[test]
 fn program() {
     if std::env::var_os("RR_CHANNEL_TEST_PROGRAM").is_none() {

@@ -40,7 +40,7 @@ impl Planted {
         assert_eq!(output.status.code(), Some(expected), "{}", text(&output));
     }
 
-    /// What was found: the JSON, and what was said.
+    /// The answer, as JSON and as text.
     fn minimize(&self, test: &str) -> (Value, String) {
         self.record("success", test);
         self.record("failure", test);

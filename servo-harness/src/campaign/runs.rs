@@ -34,7 +34,7 @@ pub struct Settings {
     pub jobs: usize,
     /// How long a run may take.
     pub limit: Duration,
-    /// What keeps a run's processes together.
+    /// The isolation of a run's processes.
     pub isolation: Isolation,
 }
 
@@ -72,14 +72,14 @@ pub enum Ended {
     Interrupted,
 }
 
-/// What a campaign needs to run things.
+/// The environment of a campaign.
 #[derive(Debug)]
 pub struct Site<'a> {
     /// Where temporary files go.
     pub scratch: &'a Scratch,
-    /// What stops it.
+    /// The wish to stop it.
     pub interrupt: &'a Interrupt,
-    /// What has been found out.
+    /// The results so far.
     pub book: &'a Mutex<Book>,
 }
 

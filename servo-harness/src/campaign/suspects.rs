@@ -1,4 +1,4 @@
-//! What else than messages may decide a test, found by looking at the calls that it makes.
+//! Causes other than messages that may decide a test, found in the system calls that it makes.
 //!
 //! A replay of messages fixes neither clocks nor the order of files, neither the network nor
 //! other processes. A recording of the whole process (by `reprise`, where it is there) has
@@ -14,7 +14,7 @@ use super::tame::{Recorder, remove};
 use crate::engine::Processes;
 use crate::source::Test;
 
-/// What no message carries: how it is called, how its uses are, the calls.
+/// Inputs that no message carries: their name, the name of their uses, the calls.
 const SOURCES: [(&str, &str, &[&str]); 4] = [
     (
         "the clock",
@@ -49,7 +49,7 @@ fn uses(dump: &str) -> Uses {
     SOURCES.map(|(_, _, calls)| calls.iter().filter_map(|call| words.get(call)).sum())
 }
 
-/// What is suspected of a test, given what others use that nothing is wrong with.
+/// The suspected inputs of a test, compared with the uses of tests that replay well.
 fn suspected(own: &Uses, others: &[Uses]) -> Option<String> {
     let most = |index: usize| others.iter().map(|uses| uses[index]).max().unwrap_or(0);
     let least = |index: usize| others.iter().map(|uses| uses[index]).min().unwrap_or(0);

@@ -40,7 +40,7 @@ pub(crate) struct Recorded {
     pub(crate) attempts: u32,
 }
 
-/// What came of recording a test.
+/// The result of recording a test.
 #[derive(Debug)]
 pub(crate) enum Attempt {
     Recorded(Recorded),
@@ -49,7 +49,7 @@ pub(crate) enum Attempt {
     Interrupted,
 }
 
-/// What is recorded, and where.
+/// The run that is wanted, and its directory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Wanted<'a> {
     /// A run as expected, or one that is not.

@@ -34,7 +34,7 @@ pub(super) struct Args {
     source: Source,
 }
 
-/// What became of a recording.
+/// The result of checking a recording.
 #[derive(Debug, Serialize)]
 struct Checked {
     test: String,
@@ -42,10 +42,10 @@ struct Checked {
     verdict: Verdict,
     /// Whether the program is another one than that of the recording.
     rebuilt: bool,
-    /// What was seen that was not recorded.
+    /// Behaviour that was seen and not recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     why: Option<String>,
-    /// What is different in the new recording.
+    /// The differences of the new recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     difference: Option<String>,
 }

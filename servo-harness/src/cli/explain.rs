@@ -35,7 +35,7 @@ pub(super) struct Args {
     source: Source,
 }
 
-/// What was found out about a test.
+/// The explanation of a test.
 #[derive(Debug, Serialize)]
 struct Explained {
     test: String,
@@ -48,7 +48,7 @@ struct Explained {
     /// The page that draws a run that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeline: Option<PathBuf>,
-    /// What else may decide.
+    /// Other inputs that may decide.
     suspects: Vec<String>,
 }
 
@@ -111,7 +111,7 @@ struct Explaining<'a> {
 }
 
 impl Explaining<'_> {
-    /// What decides; `None` if it was interrupted.
+    /// Searches for the decisions; `None` if it was interrupted.
     fn run(&self) -> anyhow::Result<Option<Explained>> {
         let dir = Artefact::place(&self.work.state.join("explain"), &self.test.name);
         remove(&dir)?;
@@ -201,7 +201,7 @@ impl Explaining<'_> {
         minimize::minimize(&logs[0], &logs[1], &dir.join("tries"), options, &mut replay)
     }
 
-    /// What the test uses besides messages and locks.
+    /// The inputs that the test uses besides messages and locks.
     fn suspects(&self, site: &Site<'_>, dir: &Path) -> anyhow::Result<Vec<String>> {
         let mut suspects = self.engine.uncovered();
         let Ok(processes) = Processes::find() else {

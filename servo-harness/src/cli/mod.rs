@@ -34,7 +34,7 @@ struct Cli {
     command: Command,
 }
 
-/// What the exit statuses mean, for the help.
+/// The exit statuses, for the help.
 const STATUS: &str = "\
 Exit status: 0 if all is well; 1 if tests are intermittent or fail; 2 for a command line \
 that is not understood; 3 if it stopped before its end (a full disk, for instance) and can be \
@@ -130,7 +130,7 @@ struct RunOptions {
     /// How long a run may take, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = duration)]
     timeout: f64,
-    /// What keeps the processes of a run together
+    /// How the processes of a run are kept together
     #[arg(long, value_name = "HOW", default_value = "auto")]
     isolation: Isolate,
     /// Where what was found out is kept
@@ -160,7 +160,7 @@ enum Isolate {
 }
 
 impl Isolate {
-    /// What is possible here.
+    /// The isolation that is possible here.
     fn choose(self, scratch: &Scratch) -> anyhow::Result<Isolation> {
         let best = match self {
             Isolate::Group => Isolation::Group,
@@ -181,7 +181,7 @@ fn duration(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What a command works with: the journal, and how runs are made.
+/// The state of a command: the journal, and how runs are made.
 struct Work {
     book: Mutex<Book>,
     settings: Settings,
@@ -265,7 +265,7 @@ impl Work {
         }
     }
 
-    /// What keeps processors busy while tests run, until it is dropped.
+    /// Keeps processors busy while tests run, until it is dropped.
     fn load(&self) -> Load {
         Load::of(self.load)
     }

@@ -21,7 +21,7 @@ pub(super) struct Args {
     /// How long it may take, in seconds [default: for ever]
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<f64>,
-    /// What keeps its processes together
+    /// How its processes are kept together
     #[arg(long, value_name = "HOW", default_value = "auto")]
     isolation: Isolate,
     /// The command

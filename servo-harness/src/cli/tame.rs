@@ -30,7 +30,7 @@ pub(super) struct Kept {
 /// Options of taming.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// What records and replays
+    /// The engine that records and replays
     #[arg(long, value_name = "ENGINE", default_value = "rr-channel")]
     engine: Choice,
     /// Record and replay all tests that ever came to what is expected, stable ones as well
@@ -49,7 +49,7 @@ pub(super) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Keep {
-    /// What the suite expects
+    /// The run to keep
     Expected,
     /// Anything else, to look into it
     Unexpected,
@@ -257,7 +257,7 @@ impl Taming<'_> {
         Artefact::place(&self.work.state.join("recordings"), &test.name)
     }
 
-    /// What came of it the last time, if it is the same test.
+    /// The result of the last time, if it is the same test.
     fn known(&self, test: &Test) -> Option<Tamed> {
         let book = lock(&self.work.book);
         let found = book.records.iter().rev().find_map(|record| match record {

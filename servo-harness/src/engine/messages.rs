@@ -103,7 +103,7 @@ const LOSSES: [&str; 3] = [
     "cannot close the log ",
 ];
 
-/// What is executed by any of these tests.
+/// The executables of these tests.
 fn executables(tests: &[Test]) -> BTreeSet<&PathBuf> {
     tests.iter().map(|test| &test.job.program).collect()
 }
@@ -228,7 +228,7 @@ impl Engine for Messages {
     }
 }
 
-/// What a replay has reported into this directory.
+/// The report of a replay in this directory.
 pub(crate) fn reported(scratch: &Path) -> Reported {
     Reported::read(&scratch.join(REPORT))
 }

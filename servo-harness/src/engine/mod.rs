@@ -1,4 +1,4 @@
-//! What records a run of a test and replays it: one interface for all engines.
+//! Engines, which record a run of a test and replay it: one interface for all.
 //!
 //! An engine makes commands; the harness runs them as it runs tests, in sandboxes and with
 //! limits, and asks the engine what a replay that has ended was worth.
@@ -25,7 +25,7 @@ pub struct How {
     pub places: bool,
 }
 
-/// What a replay was worth.
+/// The result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Replayed {
     /// Whether it went the recorded way.
@@ -68,7 +68,7 @@ pub trait Engine: Sync {
     /// The command that records a run into the empty directory `into`.
     fn record(&self, test: &Test, into: &Path, how: How) -> Job;
 
-    /// What a run that was recorded says against its recording: that it could not be written,
+    /// The reason why the recording of a run is not whole: it could not be written,
     /// for instance because the disk is full.
     fn lost(&self, ran: &Ran) -> Option<String>;
 
@@ -81,7 +81,7 @@ pub trait Engine: Sync {
         replay
     }
 
-    /// What a replay was worth that has ended.
+    /// The result of a replay that has ended.
     fn replayed(&self, ran: &Ran, scratch: &Path) -> Replayed;
 
     /// How many events a recording has; `None` if there is nothing to replay in it.
@@ -102,7 +102,7 @@ pub trait Engine: Sync {
     /// If one cannot be read.
     fn difference(&self, old: &Path, new: &Path) -> anyhow::Result<String>;
 
-    /// What is known to be used by the tests and not recorded.
+    /// Inputs that the tests are known to use and that are not recorded.
     fn uncovered(&self) -> Vec<String>;
 }
 

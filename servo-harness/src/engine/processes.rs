@@ -20,7 +20,7 @@ const OWN: [i32; 3] = [123, 124, 125];
 /// The exit status of a `reprise` that cannot do its work.
 const FAILED: i32 = 125;
 
-/// What is in the lines that `reprise record` writes where a recording is not whole.
+/// Part of each line that `reprise record` writes where a recording is not whole.
 const LOSSES: [&str; 3] = [
     "the recording ends here",
     "the end of the recording could not be written",

@@ -1,4 +1,4 @@
-//! What one run of a test came to, and how often each outcome was seen.
+//! The outcome of one run of a test, and how often each outcome was seen.
 //!
 //! The four outcomes are those of the Tivo evaluation (section 4.6.1).
 

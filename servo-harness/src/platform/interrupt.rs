@@ -110,7 +110,7 @@ impl Interrupt {
         }
     }
 
-    /// What becomes readable when it is set.
+    /// A descriptor that becomes readable when it is set.
     pub fn fd(&self) -> Option<BorrowedFd<'_>> {
         self.0.as_ref().map(|inner| inner.wait.as_fd())
     }

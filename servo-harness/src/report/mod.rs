@@ -1,4 +1,4 @@
-//! What was found out, for others to read: a table, one page, JUnit's XML.
+//! Reports of the results: a table, one page, JUnit's XML.
 
 mod figures;
 mod junit;

@@ -1,4 +1,4 @@
-//! What is known of each test: the table that everything else is made of.
+//! The results of each test: the table that every report is made of.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -119,7 +119,7 @@ pub struct Row {
     /// The recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tamed: Option<Tamed>,
-    /// What the first runs wrote that were not as expected.
+    /// The output of the first runs that were not as expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
 }
@@ -133,7 +133,7 @@ impl Row {
         (plain > 0.0).then(|| replay.median_seconds / plain)
     }
 
-    /// What to call the test.
+    /// The verdict on the test.
     pub fn verdict(&self) -> &'static str {
         let plain = &self.plain;
         match &self.replay {

@@ -30,7 +30,7 @@ impl Captured {
         self.total
     }
 
-    /// What was kept, with a line in place of what was not.
+    /// The text that was kept, with a line in place of the rest.
     pub fn text(&self) -> String {
         let tail: Vec<u8> = self.tail.iter().copied().collect();
         let left_out = self.total - (self.head.len() + tail.len()) as u64;

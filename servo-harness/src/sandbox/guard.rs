@@ -20,12 +20,12 @@ use super::Ending;
 use super::inside::{GUARD, Said};
 use crate::platform::interrupt::Interrupt;
 
-/// What is read of a command.
+/// The part of a command's output that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Take {
     /// Nothing: its reports are for nobody, what it says is for the user.
     Nothing,
-    /// What it writes to its standard output; what it says is for the user.
+    /// Its standard output; its standard error is for the user.
     Reports,
     /// Both.
     All,

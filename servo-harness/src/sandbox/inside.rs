@@ -79,7 +79,7 @@ fn failed(error: &io::Error) -> ExitCode {
     ExitCode::FAILURE
 }
 
-/// What the harness is told of a test.
+/// A message about a test to the harness.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Said {
     pub(super) ending: Ending,

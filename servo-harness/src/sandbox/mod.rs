@@ -36,7 +36,7 @@ use crate::platform::interrupt::Interrupt;
 /// How long the processes around a test may take to end it, before they are killed too.
 pub const GRACE: Duration = Duration::from_secs(10);
 
-/// What keeps a test's processes together.
+/// The isolation of a test's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
@@ -149,11 +149,11 @@ pub enum Ending {
     Interrupted,
     /// It could not be started, and why.
     NotStarted(String),
-    /// What looks after it ended first.
+    /// The process that supervises it ended first.
     Lost,
 }
 
-/// What came of a run.
+/// The result of a run.
 #[derive(Debug, Clone)]
 pub struct Ran {
     /// How it ended.
@@ -162,9 +162,9 @@ pub struct Ran {
     pub time: Duration,
     /// Processes that it left behind, and that were ended then.
     pub left: u64,
-    /// What it wrote to its standard output.
+    /// Its standard output.
     pub stdout: Captured,
-    /// What it wrote to its standard error.
+    /// Its standard error.
     pub stderr: Captured,
 }
 
@@ -251,7 +251,7 @@ fn empty(dir: &Path) -> io::Result<()> {
 /// Where a job runs.
 #[derive(Debug, Clone)]
 pub struct Sandbox {
-    /// What keeps its processes together.
+    /// The isolation of its processes.
     pub isolation: Isolation,
     /// How long it may take.
     pub limit: Duration,

@@ -5,7 +5,8 @@
 
 use anyhow::{Context, bail, ensure};
 
-/// What conditions may ask for. All values are texts; numbers are compared as numbers.
+/// The properties that conditions may ask for. All values are texts; numbers are compared as
+/// numbers.
 #[derive(Debug, Clone)]
 pub(super) struct Properties(Vec<(String, String)>);
 

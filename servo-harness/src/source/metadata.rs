@@ -1,4 +1,4 @@
-//! What is known of web platform tests before they run: `FILE.ini` in a directory of the same
+//! Metadata of web platform tests: `FILE.ini` in a directory of the same
 //! shape as the tests.
 //!
 //! ```text
@@ -25,7 +25,7 @@ use anyhow::{Context, bail, ensure};
 use super::Expected;
 use super::condition::{Properties, holds};
 
-/// What is known of a test.
+/// The metadata of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Known {
     pub(super) expected: Expected,
@@ -50,7 +50,7 @@ impl<'a> Metadata<'a> {
         }
     }
 
-    /// What is known of tests that are made of this file, in the order of their URLs.
+    /// The metadata of tests that are made of this file, in the order of their URLs.
     ///
     /// # Errors
     /// If a file cannot be read, or what it says of these tests is not understood.
@@ -110,14 +110,14 @@ impl<'a> Metadata<'a> {
     }
 }
 
-/// What follows the last `/` of a URL's path: that is what sections are named by.
+/// The part of a URL's path after the last `/`, which names a section.
 fn end_of(url: &str) -> &str {
     let path = url.find(['?', '#']).unwrap_or(url.len());
     let from = url[..path].rfind('/').map_or(0, |slash| slash + 1);
     &url[from..]
 }
 
-/// What a test is expected to come to, of its outcome in words.
+/// The expectation for a test, from its outcome in words.
 fn outcome(value: &str) -> anyhow::Result<Expected> {
     let list = value
         .strip_prefix('[')
@@ -138,12 +138,12 @@ type Keys = BTreeMap<String, Value>;
 
 #[derive(Debug, Default)]
 struct File {
-    /// What stands before all sections.
+    /// The keys before all sections.
     keys: Keys,
     sections: Vec<(String, Keys)>,
 }
 
-/// What is behind a key: values, perhaps with conditions. The first one that applies counts.
+/// The values of a key, perhaps with conditions. The first one that applies counts.
 #[derive(Debug, Default)]
 struct Value(Vec<(Option<String>, String)>);
 
@@ -327,7 +327,7 @@ fn name(heading: &str) -> anyhow::Result<String> {
 mod tests {
     use super::*;
 
-    /// What is known of the tests of `d/e/a.html`, with `d/__dir__.ini`.
+    /// The metadata of the tests of `d/e/a.html`, with `d/__dir__.ini`.
     fn known(text: &str, dir: &str, urls: &[&str]) -> anyhow::Result<Vec<Known>> {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("d/e")).unwrap();

@@ -27,7 +27,7 @@ use crate::sandbox::{Ending, Job};
 pub struct Test {
     /// Its name, which no other test of the suite has.
     pub name: String,
-    /// What runs it.
+    /// The command that runs it.
     pub job: Job,
     /// The digest of what decides what is run (the program's content, and the arguments), and
     /// what is expected, if that is no success.
@@ -38,7 +38,7 @@ pub struct Test {
     pub patience: u32,
 }
 
-/// What a suite expects of a test.
+/// The expectation of a suite for a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Expected {
     /// That it succeeds.
@@ -53,7 +53,7 @@ pub enum Expected {
 }
 
 impl Expected {
-    /// What a run that ended like this came to; `None` if it says nothing about the test.
+    /// The outcome of a run that ended like this; `None` if it says nothing about the test.
     pub fn judge(self, ending: &Ending) -> Option<Outcome> {
         let (was, outcome) = match ending {
             Ending::Exit(0) => (Expected::Success, Outcome::Unexpected),
@@ -80,10 +80,10 @@ pub struct Source {
     /// Test names from a manifest of web platform tests (MANIFEST.json); `{}` is the URL
     #[arg(long, value_name = "FILE", group = "names")]
     manifest: Option<PathBuf>,
-    /// What is expected of the manifest's tests, and which are disabled (directory of .ini files)
+    /// Directory of .ini files: expected outcomes of the manifest's tests, and which are disabled
     #[arg(long, value_name = "DIR", requires = "manifest")]
     metadata: Option<PathBuf>,
-    /// What conditions there may ask for, as `product=servo`; may be given again
+    /// A property for the conditions there, as `product=servo`; may be given again
     #[arg(long = "property", value_name = "NAME=VALUE", requires = "metadata", value_parser = property)]
     properties: Vec<(String, String)>,
     /// COMMAND is a test executable of Rust's, with options: its tests are run one by one

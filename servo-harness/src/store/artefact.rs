@@ -25,7 +25,7 @@ const LARGEST: u64 = 1 << 30;
 /// So many lines of it are shown.
 const SHOWN: usize = 40;
 
-/// What is said of a recording.
+/// The description of a recording.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Artefact {
     /// Of this form.
@@ -355,7 +355,7 @@ mod tests {
         assert!(found.unpack(path, &dir.path().join("third")).is_err());
     }
 
-    /// What a kill leaves at each step of storing a second recording.
+    /// The files that a kill leaves at each step of storing a second recording.
     #[test]
     fn whoever_is_killed_leaves_the_old_recording_or_the_new_one() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What has been found out, appended to a file that survives being killed.
+//! The results of a survey, appended to a file that survives being killed.
 //!
 //! A line is a checksum, a space and JSON; the first one says which format it is. A line
 //! is written by one call and nothing is ever overwritten, so that a file that was cut off
@@ -71,7 +71,7 @@ pub struct Run {
     pub subject: String,
     /// How it was run.
     pub phase: Phase,
-    /// What it came to.
+    /// Its outcome.
     pub outcome: Outcome,
     /// How it ended, in words.
     pub ending: String,
@@ -88,7 +88,7 @@ pub struct Run {
     pub output: Option<String>,
 }
 
-/// What became of the attempt to record a test.
+/// The result of recording a test.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Tamed {
     /// The test's name.
@@ -152,7 +152,7 @@ pub struct Journal {
     len: u64,
 }
 
-/// What was in a file that is opened.
+/// The content of a file that is opened.
 #[derive(Debug, Default)]
 pub struct Found {
     /// Everything, in its order.

@@ -255,7 +255,7 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// What random bytes it drew.
+    /// The random bytes that it drew.
     fn random(&self) -> Vec<Event> {
         let events = self.thread.log.iter().flat_map(ThreadLog::events);
         let events = events.map_while(Result::ok);

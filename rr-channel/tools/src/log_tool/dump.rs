@@ -165,7 +165,7 @@ impl MessageLine {
 #[derive(Serialize)]
 struct ProcessLine<'a> {
     process: u32,
-    /// Who started it.
+    /// The thread that started it.
     thread: u32,
     /// Which of the thread's processes it is, from 1.
     count: u32,

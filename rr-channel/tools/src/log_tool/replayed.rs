@@ -11,7 +11,7 @@ use serde::Serialize;
 /// its recording.
 pub(crate) const REPORT: &str = "desynchronised";
 
-/// What is said of a thread that waited in vain.
+/// The text of a report about a thread that waited in vain.
 const STALLED: [&str; 2] = [
     "which nobody is left to bring about",
     "and nothing that was recorded came about for",

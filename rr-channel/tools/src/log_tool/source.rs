@@ -1,4 +1,4 @@
-//! What is to be shown: a recording, or one thread's log.
+//! The source of everything that is shown: a recording, or one thread's log.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -23,9 +23,9 @@ pub(super) struct Source {
     pub(super) carried: Vec<(ChannelId, String)>,
     /// The processes that it started, and where their parts of the recording are.
     pub(super) processes: Vec<(StartedProcess, Option<PathBuf>)>,
-    /// What messages held, where that was recorded.
+    /// The contents of messages, where they were recorded.
     pub(super) payloads: BTreeMap<(ThreadId, u64), Payload>,
-    /// What could not be read.
+    /// The parts that could not be read.
     pub(super) problems: Vec<String>,
 }
 
@@ -174,7 +174,7 @@ impl Source {
     }
 }
 
-/// What a message held, in words.
+/// The content of a message, in words.
 pub(super) fn payload(payload: &Payload) -> String {
     let size = counted(payload.size, "byte");
     match &payload.content {

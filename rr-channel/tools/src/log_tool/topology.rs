@@ -1,4 +1,4 @@
-//! Who sends to whom, through which channel; who shares which lock.
+//! The threads that send to each other, by channel, and the threads that share locks.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

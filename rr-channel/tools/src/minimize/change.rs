@@ -1,4 +1,4 @@
-//! What differs between two runs, as changes that can be made one by one.
+//! The differences between two runs, as changes that can be made one by one.
 
 use std::collections::HashMap;
 use std::hash::Hash;

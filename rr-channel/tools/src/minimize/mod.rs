@@ -41,7 +41,7 @@ use self::search::Tries;
 use self::trial::{Evidence, Finding, decide};
 pub use self::words::Decision;
 
-/// What came of a replay.
+/// The outcome of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
@@ -74,7 +74,7 @@ pub struct Options {
 /// The answer.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Minimum {
-    /// What differs between the two runs.
+    /// The number of changes between the two runs.
     pub differences: usize,
     /// The changes that are left, in words; all of them together make the test fail.
     pub decisions: Vec<Decision>,

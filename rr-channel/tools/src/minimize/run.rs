@@ -8,7 +8,7 @@ use std::time::Duration;
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{Event, Op, Outcome, Recording, StartedProcess, Step};
 
-/// What a thread did.
+/// One action of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Act {
     /// Something that its log has.

@@ -29,7 +29,7 @@ pub(super) enum Evidence {
     Strayed(Departures),
 }
 
-/// What is known of a candidate.
+/// The knowledge about a candidate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Finding {
     /// A replay passes.

@@ -13,9 +13,9 @@ use super::run::{Act, Item, Key, Run, Thread, Unit};
 /// A decision that the failing run takes otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Decision {
-    /// What kind of decision it is.
+    /// The kind of decision.
     pub kind: Kind,
-    /// What happens in the failing run: the end of "the test fails when".
+    /// The event of the failing run that decides: the end of "the test fails when".
     pub text: String,
     /// The thread whose decision it is.
     pub thread: String,
@@ -361,7 +361,7 @@ impl Speaker<'_> {
         format!("thread {}{}", self.thread(thread), at_place(place))
     }
 
-    /// What a thread was told.
+    /// The outcome that a thread got.
     fn unit(&self, run: &Run, thread: &Thread, unit: &Unit, places: &mut Vec<String>) -> String {
         let Act::Event(event) = thread.items[unit.outcome].act else {
             return "something else".to_owned();

@@ -41,10 +41,10 @@ enum Command {
         #[arg(long, value_name = "PATH")]
         manifest_path: Option<String>,
     },
-    /// What cargo calls to run an executable
+    /// Run an executable for cargo
     #[command(hide = true)]
     Runner(runner::Runner),
-    /// What the runner calls to become the executable
+    /// Become the executable, for the runner
     #[command(hide = true)]
     Execute {
         executable: PathBuf,
@@ -129,7 +129,7 @@ fn list(manifest_path: Option<&String>) -> anyhow::Result<()> {
 mod tests {
     use super::*;
 
-    /// What `cargo reprise` with these words hands on to cargo.
+    /// The words that `cargo reprise` with these words passes to cargo.
     fn handed_on(words: &str) -> Vec<String> {
         let words = ["cargo-reprise"].into_iter().chain(words.split(' '));
         match parse(words.map(OsString::from).collect()).command {

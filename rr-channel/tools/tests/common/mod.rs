@@ -132,7 +132,7 @@ impl Project {
         self.target().join("outcomes")
     }
 
-    /// What the runs since this was last asked have seen.
+    /// The outcomes of the runs since this was last asked.
     pub(crate) fn take_outcomes(&self) -> Vec<String> {
         let text = fs::read_to_string(self.outcomes()).unwrap_or_default();
         let _ = fs::remove_file(self.outcomes());
@@ -147,7 +147,7 @@ pub(crate) fn package(name: &str) -> PathBuf {
         .join(name)
 }
 
-/// What a command that succeeds says on standard error.
+/// The standard error of a command that succeeds.
 #[track_caller]
 pub(crate) fn run(command: &mut Command) -> String {
     let output = command.output().unwrap();

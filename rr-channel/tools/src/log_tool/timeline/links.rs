@@ -1,4 +1,4 @@
-//! What an event followed in another thread, as far as the logs tell.
+//! The event of another thread that an event followed, as far as the logs tell.
 //!
 //! **Messages.** A send into a bounded channel is logged, but not as which of the sender's
 //! messages: its first such event belongs to the first message of this sender that arrived

@@ -27,13 +27,13 @@ use super::source::{End, Source, bytes, kind, name, number, sender};
 use super::topology::Topology;
 use links::Link;
 
-/// What is shown of a recording.
+/// The part of a recording that is shown.
 #[derive(Debug, Serialize)]
 pub(super) struct Timeline {
     program: Option<String>,
     /// The number of events of a thread that are shown, at most.
     limit: u64,
-    /// What is not shown because of that.
+    /// The number of events that are not shown because of that.
     left_out: u64,
     /// Causes that were left out since the logs contradict each other.
     contradictions: u64,
@@ -43,7 +43,7 @@ pub(super) struct Timeline {
     length: u32,
     objects: Vec<Object>,
     threads: Vec<Lane>,
-    /// Who sends to whom.
+    /// The edges from senders to receivers.
     #[serde(skip_serializing_if = "Option::is_none")]
     topology: Option<Topology>,
 }
@@ -141,7 +141,7 @@ struct Place {
     mark: usize,
 }
 
-/// What is remembered of events beyond the limit.
+/// The events beyond the limit, as far as they are remembered.
 #[derive(Debug, Default)]
 struct Rest {
     /// The first number there of the messages of each channel and sender.

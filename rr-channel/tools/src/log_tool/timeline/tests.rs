@@ -56,7 +56,7 @@ fn whole(threads: &[&[Event]]) -> Timeline {
     limited(threads, u64::MAX, End::Ended)
 }
 
-/// What a mark comes from: thread, event, whether it may be a later one.
+/// The origin of a mark: thread, event, whether it may be a later one.
 type From = Option<(u32, Option<u64>, bool)>;
 
 fn track(id: u32, end: End, left: Option<Left>) -> Track {

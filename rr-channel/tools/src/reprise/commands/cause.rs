@@ -1,4 +1,4 @@
-//! What a replay that desynchronised came to first, and what may be behind it, in words.
+//! The first desynchronisation of a replay, and its possible causes, in words.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use crate::reprise::project::cargo::Project;
 use crate::reprise::project::coverage;
 use crate::reprise::runner::left;
 
-/// What is to be said of the first thing that desynchronised in a replay of the recording in
+/// Explains the first desynchronisation in a replay of the recording in
 /// `log`: a line of its report.
 pub(crate) fn explain(project: &Project, log: &Path, desync: &str, rebuilt: bool) -> Vec<String> {
     let mut lines = vec![match place(log, desync) {

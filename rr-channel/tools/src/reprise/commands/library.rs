@@ -1,4 +1,4 @@
-//! What other tools use of `cargo reprise`: patched projects, and reports of replays.
+//! The library face of `cargo reprise` for other tools: patched projects, and reports of replays.
 
 use std::path::Path;
 use std::process::Command;
@@ -51,16 +51,16 @@ impl PatchedProject {
         command
     }
 
-    /// What of the project and its dependencies is not recorded, in lines.
+    /// The parts of the project and its dependencies that are not recorded, in lines.
     pub fn uncovered(&self) -> Vec<String> {
         self.patched.coverage.summary()
     }
 }
 
-/// What a replay has reported (`RR_CHANNEL_REPORT`).
+/// The report of a replay (`RR_CHANNEL_REPORT`).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reported {
-    /// What desynchronised, in words; the first is where to look.
+    /// The desynchronisations, in words; the first is where to look.
     pub desyncs: Vec<String>,
     /// The events that came about again, and all; `None` if the process was cut off.
     pub events: Option<(u64, u64)>,

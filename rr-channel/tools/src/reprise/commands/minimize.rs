@@ -33,7 +33,7 @@ pub(crate) struct Args {
     manifest_path: Option<String>,
 }
 
-/// What was found.
+/// The result.
 #[derive(Debug, Serialize)]
 struct Summary {
     passing: u32,

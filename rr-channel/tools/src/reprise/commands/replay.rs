@@ -44,7 +44,7 @@ pub(crate) struct Args {
     manifest_path: Option<String>,
 }
 
-/// What became of all replays.
+/// The results of all replays.
 #[derive(Debug, Default, PartialEq, Eq, Serialize)]
 struct Summary {
     recording: u32,
@@ -161,7 +161,7 @@ impl Summary {
         self.as_recorded == self.replays && self.desynchronised == 0
     }
 
-    /// What desynchronised first in the first replay in which anything did.
+    /// Explains the first desynchronisation in the first replay that has one.
     fn explain(&self, project: &Project, recording: &Path) -> Vec<String> {
         let first = self.processes.iter().find_map(|process| {
             let mut replays = process.replays.replays.iter();

@@ -10,9 +10,9 @@ use anyhow::{Context, ensure};
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Edit {
     pub(super) file: &'static str,
-    /// What is there, exactly once.
+    /// The text that is there, exactly once.
     pub(super) from: &'static str,
-    /// What is to be there instead.
+    /// The text that replaces it.
     pub(super) to: &'static str,
 }
 

@@ -10,20 +10,20 @@ pub(in crate::reprise) struct Crate {
     /// How its versions begin.
     series: &'static [&'static str],
     pub(super) by: By,
-    /// What `rr-channel` depends on where this is replaced, instead of what it says itself.
+    /// Dependencies of `rr-channel` where this is replaced, instead of those in its manifest.
     pub(super) needs: &'static [(&'static str, &'static str)],
 }
 
-/// What takes a crate's place.
+/// The replacement of a crate.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum By {
     /// A crate that re-exports ours.
     Face {
-        /// What it says.
+        /// Its source.
         code: &'static str,
         /// Whether upstream's features matter: they are passed on to it.
         passes_features: bool,
-        /// What `rr-channel` calls upstream.
+        /// The name by which `rr-channel` depends on upstream.
         upstream: &'static str,
     },
     /// Upstream's source, edited: what is done to versions that begin so.
@@ -31,7 +31,7 @@ pub(super) enum By {
 }
 
 impl Crate {
-    /// What `rr-channel` calls it, if it is made of it.
+    /// The name by which `rr-channel` depends on it, if it does.
     pub(super) fn upstream(&self) -> Option<&'static str> {
         match &self.by {
             By::Face { upstream, .. } => Some(upstream),
@@ -46,7 +46,7 @@ impl Crate {
     }
 }
 
-/// What takes the place of parking_lot, by the name of our module.
+/// The source of the replacement of parking_lot, by the name of our module.
 macro_rules! face_of_locks {
     ($module:literal) => {
         concat!(
@@ -155,7 +155,7 @@ pub(in crate::reprise) fn comes_before(one: &Crate, other: &Crate) -> bool {
     one.name == other.name && at(one) < at(other)
 }
 
-/// What can be replaced, in words.
+/// The crates that can be replaced, in words.
 pub(in crate::reprise) fn what() -> String {
     let names = CRATES.each_ref().map(|known| {
         let series = known

@@ -19,7 +19,7 @@ pub(in crate::reprise) struct Replaced<'a> {
     pub(in crate::reprise) source: &'a Path,
 }
 
-/// What `rr-channel`'s own manifest has, too.
+/// The features of `rr-channel`, as in its own manifest.
 const FEATURES: &str = r#"
 default = ["interpose", "upstream-0.5.16", "value"]
 interpose = []
@@ -32,8 +32,8 @@ parking_lot_13 = ["dep:lock_api_5", "dep:parking_lot_13"]
 "upstream-0.5.16" = ["upstream-0.5.14"]
 "#;
 
-/// What `rr-channel` depends on, and is content with: the project's lock file may hold
-/// versions of long ago. Crates that are replaced are there by another name.
+/// The dependencies of `rr-channel`, with the oldest versions that will do: the lock file of
+/// a project may hold those. Crates that are replaced have another name there.
 const DEPENDENCIES: &str = r#"
 crossbeam-channel = "0.5.16"
 futures-core = { version = "0.3", default-features = false, optional = true }

@@ -9,7 +9,7 @@
 
 use super::copy::Edit;
 
-/// What is changed in rayon-core 1.12 and 1.13.
+/// The edits of rayon-core 1.12 and 1.13.
 pub(super) const EDITS: &[Edit] = &[
     Edit {
         file: "src/job.rs",
@@ -200,7 +200,7 @@ pub(super) const EDITS: &[Edit] = &[
     },
 ];
 
-/// What a pool's thread does where jobs have names.
+/// The work of a pool's thread where jobs have names.
 const WORKER: &str = r"
     /// Waits for the latch, and performs the jobs that are to be performed meanwhile.
     unsafe fn rr_wait_until(&self, latch: &CoreLatch) {

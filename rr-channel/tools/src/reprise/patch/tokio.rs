@@ -12,7 +12,7 @@
 
 use super::copy::Edit;
 
-/// What is changed in tokio, by version.
+/// The edits of tokio, by version.
 pub(super) const EDITS: &[(&str, &[Edit])] =
     &[("1.", COMMON), ("1.53.", OF_1_53), ("1.54.", OF_1_54)];
 

@@ -185,7 +185,7 @@ impl Project {
         self.plain_in(&dir)
     }
 
-    /// What is recorded of it.
+    /// The coverage of the project.
     pub(crate) fn coverage(&self, plain: &Metadata) -> Coverage {
         Coverage::of(plain, &self.shared.except)
     }
@@ -421,7 +421,7 @@ pub(crate) fn cargo() -> Command {
     Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")))
 }
 
-/// What `cargo -vV` says.
+/// The answer of `cargo -vV`.
 #[derive(Debug, PartialEq, Eq)]
 struct Version {
     minor: u32,

@@ -53,7 +53,7 @@ pub(crate) struct Args {
     cargo: Vec<String>,
 }
 
-/// What is known of one package.
+/// The coverage of one package.
 #[derive(Debug, Serialize)]
 struct Part {
     package: String,
@@ -61,18 +61,18 @@ struct Part {
     /// Whether it is the user's, and no dependency.
     own: bool,
     recorded: bool,
-    /// What it has that is not recorded: `None` if that is its whole purpose.
+    /// The items of it that are not recorded: `None` if that is its whole purpose.
     not_recorded: Option<BTreeSet<&'static str>>,
 }
 
-/// What is recorded of the packages that the project's programs and tests are made of: those
+/// The coverage of the packages that the project's programs and tests are made of: those
 /// of which there is something to say.
 #[derive(Debug, Serialize)]
 #[serde(transparent)]
 pub(crate) struct Coverage(Vec<Part>);
 
 impl Coverage {
-    /// What is recorded where these crates are left as they are.
+    /// The coverage where these crates are left as they are.
     pub(crate) fn of(metadata: &Metadata, except: &[String]) -> Self {
         let mut parts: Vec<_> = in_programs(metadata)
             .into_iter()
@@ -162,7 +162,7 @@ fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Par
     })
 }
 
-/// What of `std` the sources of a package name: those of its library, and of the user's own
+/// The items of `std` that the sources of a package name: those of its library, and of the user's own
 /// packages all but build scripts.
 fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
@@ -172,7 +172,7 @@ fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
     names
 }
 
-/// What the project's own packages name that differs from run to run and is not recorded: in
+/// The inputs that the project's own packages name and that are not recorded: in
 /// words, and by which names.
 pub(crate) fn inputs(metadata: &Metadata) -> BTreeMap<&'static str, BTreeSet<&'static str>> {
     let mut inputs: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();

@@ -66,7 +66,7 @@ mod tests {
         command
     }
 
-    /// What the script makes of a call of rustc.
+    /// The call that the script makes of a call of rustc.
     fn called(args: &str) -> String {
         let dir = tempfile::tempdir().unwrap();
         let output = by_its_interpreter(&script(dir.path()).unwrap())

@@ -1,4 +1,4 @@
-//! What `cargo metadata` says about a project.
+//! Questions about the packages of a project, on the output of `cargo metadata`.
 
 use std::collections::{HashMap, HashSet};
 

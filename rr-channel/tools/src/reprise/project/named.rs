@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use proc_macro2::{Delimiter, Spacing, TokenStream, TokenTree};
 
-/// What of `std` orders threads, by its place there: nothing of it is recorded.
+/// The items of `std` that order threads, by their path: none of them is recorded.
 const NAMES: &[&str] = &[
     "sync::Barrier",
     "sync::Condvar",
@@ -25,7 +25,7 @@ const NAMES: &[&str] = &[
     "thread::park_timeout",
 ];
 
-/// What of `std` differs from run to run, and is in no recording: by its place there, and in
+/// The items of `std` whose answers differ from run to run and are in no recording: by path, and in
 /// words.
 const INPUTS: &[(&str, &str)] = &[
     ("env::temp_dir", "the environment"),
@@ -62,7 +62,7 @@ pub(crate) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static st
     Some(short.collect())
 }
 
-/// What of [`INPUTS`] is named in `text`, tests included: its name, and in words.
+/// The [`INPUTS`] that `text` names, tests included: their names, and in words.
 pub(crate) fn inputs(text: &str) -> Vec<(&'static str, &'static str)> {
     let known = INPUTS.iter().map(|(name, _)| *name);
     let found = names(text, true, known).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! What cargo calls to run an executable: it runs it, recording or replaying.
+//! The program that cargo calls to run an executable, which records or replays it.
 //!
 //! The executable is started through one more call of this program ([`execute`]), which
 //! becomes it: so the process that is meant can be named by its id, and is not taken for
@@ -25,7 +25,7 @@ use crate::log_tool::replayed::REPORT;
 use crate::minimize::{self, Minimum, Options, Replayed, Verdict};
 use crate::report;
 
-/// What to do with an executable.
+/// The task of the runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Mode {
     Record,
@@ -33,7 +33,7 @@ pub(super) enum Mode {
     Minimize,
 }
 
-/// What to record of messages.
+/// The part of a message that is recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Payload {
     Hash,
@@ -66,7 +66,7 @@ pub(super) struct How<'a> {
 /// The runner's command line, which [`arguments`](Runner::arguments) makes.
 #[derive(Debug, clap::Args)]
 pub(super) struct Runner {
-    /// What chaos to record in, or that of the first replay: a seed, and perhaps a length.
+    /// The chaos to record in, or that of the first replay: a seed, and perhaps a length.
     #[arg(long)]
     chaos: Option<Chaos>,
     /// Record places in the source.
@@ -96,12 +96,12 @@ pub(super) struct Runner {
     args: Vec<String>,
 }
 
-/// What became of one replay.
+/// The result of one replay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Replay {
     /// How the process ended.
     pub(super) ending: Ending,
-    /// What it desynchronised at.
+    /// The desynchronisations, in their order.
     pub(super) desyncs: Vec<String>,
     /// Threads whose logs were not used up at the exit.
     pub(super) left: Vec<String>,
@@ -465,7 +465,7 @@ fn minimize(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     Ok(Ending::Exit(0))
 }
 
-/// What a search came to.
+/// The result of a search.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Minimized {

@@ -59,7 +59,7 @@ pub(super) struct Call {
     pub(super) edited: bool,
     /// How it ended; `None` while it runs, or if it was cut off.
     pub(super) ending: Option<Ending>,
-    /// What was recorded, if that was looked at.
+    /// The size of the recording, if that was looked at.
     #[serde(default)]
     pub(super) size: Option<Size>,
 }
@@ -77,7 +77,7 @@ pub(super) struct Process {
     pub(super) ending: Option<Ending>,
 }
 
-/// What the logs of some processes hold.
+/// The size of the logs of some processes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Size {
     pub(super) processes: u64,
@@ -265,7 +265,7 @@ impl Entry {
         Ok(())
     }
 
-    /// What was recorded.
+    /// The size of the recording.
     ///
     /// # Errors
     /// If a log cannot be read.
