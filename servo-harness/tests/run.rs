@@ -67,7 +67,7 @@ fn what_is_left_and_what_takes_too_long_is_ended() {
         assert_eq!(left.stdout, b"done\n");
         let said = String::from_utf8_lossy(&left.stderr);
         assert!(
-            said.contains("has left 1 processes, which were ended"),
+            said.contains("left 1 processes behind, which were killed"),
             "{said}"
         );
         let long = output(

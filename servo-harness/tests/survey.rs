@@ -287,7 +287,7 @@ fn an_interrupted_harness_ends_cleanly_and_can_go_on() {
         kill_process(pid, signal).unwrap();
         let output = harness.wait_with_output().unwrap();
         assert_eq!(output.status.code(), Some(status), "{}", said(&output));
-        assert!(said(&output).contains("the same command goes on from here"));
+        assert!(said(&output).contains("run the same command to continue"));
         let summary = json(&output);
         assert_eq!(summary["complete"], false);
         assert_eq!(

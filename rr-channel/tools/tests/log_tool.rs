@@ -450,13 +450,13 @@ fn what_is_no_recording_is_said() {
         assert!(said.contains(expected), "{said}");
     };
     check("foreign", "foreign: not an rr-channel log");
-    check("empty", "there is no recording here");
+    check("empty", "contains no recording");
     check("none", "cannot read");
     check(
         "old",
         "the recording has version 1, this build reads 3 to 5: record again",
     );
-    check("", "several processes were recorded here, name one");
+    check("", "has recordings of several processes, name one");
 }
 
 #[test]

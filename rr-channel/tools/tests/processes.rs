@@ -85,7 +85,7 @@ fn what_started_processes_do_is_replayed() {
     let said = replay("child");
     for told in [
         "1 desynchronised",
-        "reprise: first: process 0.1: thread child",
+        "reprise: first desynchronisation: process 0.1: thread child",
     ] {
         assert!(said.contains(told), "{told}: {said}");
     }

@@ -373,7 +373,7 @@ fn a_project_without_channels_has_nothing_to_record() {
     let output = project.reprise(&["test"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(
-        stderr(&output).contains("reprise: nothing to record: no package"),
+        stderr(&output).contains("reprise: nothing to record: this project depends on none of"),
         "{}",
         stderr(&output)
     );
@@ -424,8 +424,8 @@ fn what_is_not_recorded_is_said() {
     let output = project.reprise(&["test", "--no-such-option"]).output();
     let said = stderr(&output.unwrap());
     for told in [
-        "reprise: dependencies whose order is not recorded: parking_lot 0.11.",
-        "reprise: std's locks and channels, whose order is not recorded, are named in project \
+        "reprise: dependencies that are not recorded: parking_lot 0.11.",
+        "reprise: locks and channels of std, which are not recorded, are used in project \
          (mpsc, thread::park), ",
     ] {
         assert!(said.contains(told), "{said}");

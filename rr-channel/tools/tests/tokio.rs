@@ -33,7 +33,7 @@ fn what_tasks_do_is_replayed() {
         let said = run(project.reprise(&["replay"]).env("DIVERGE", "1"));
         for told in [
             "1 desynchronised",
-            "reprise: first: thread ",
+            "reprise: first desynchronisation: thread ",
             "reprise:   the project itself names the environment (env::var",
         ] {
             assert!(said.contains(told), "{told}: {said}");

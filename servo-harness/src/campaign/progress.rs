@@ -24,7 +24,7 @@ impl Progress {
             Phase::Beside => "plain, beside replays",
             Phase::Replay => "replay",
             Phase::Loaded => "replay, all processors busy",
-            Phase::Squeezed => "replay, others come first",
+            Phase::Squeezed => "replay, at low priority",
         });
         bar.enable_steady_tick(Duration::from_millis(200));
         Progress(bar)

@@ -78,7 +78,7 @@ impl Wanted<'_> {
     const fn name(&self) -> &'static str {
         match self.is_expected {
             true => "as expected",
-            false => "otherwise than expected",
+            false => "unexpected",
         }
     }
 }

@@ -23,7 +23,7 @@ pub(super) struct Args {
     /// Replays of each recording
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..))]
     times: u32,
-    /// Never record anew what no longer applies
+    /// Do not renew recordings that no longer apply
     #[arg(long)]
     locked: bool,
     #[command(flatten)]
@@ -89,7 +89,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let kept = Artefact::all(&args.kept.recordings)?;
     if kept.is_empty() {
         anyhow::bail!(
-            "there are no recordings in {}",
+            "{} contains no recordings: run `servo-harness tame` first",
             args.kept.recordings.display()
         );
     }
@@ -292,11 +292,11 @@ impl Checked {
     fn annotate(&self) {
         let what = match self.verdict {
             Verdict::Holds if self.why.is_none() => return,
-            Verdict::Holds => "its recording holds in part",
-            Verdict::Renewed => "its recording did not apply any more and was renewed",
-            Verdict::Stale => "its recording does not apply any more",
-            Verdict::Differs => "in the recorded order it ends otherwise than it did",
-            Verdict::Gone => "it has a recording and does not exist",
+            Verdict::Holds => "its recording applies in part",
+            Verdict::Renewed => "its recording no longer applied and was renewed",
+            Verdict::Stale => "its recording no longer applies",
+            Verdict::Differs => "it ends differently in the recorded order",
+            Verdict::Gone => "it has a recording, and the test is gone",
         };
         let why = self.why.as_deref().unwrap_or_default();
         let level = if self.verdict.is_good() {

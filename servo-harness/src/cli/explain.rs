@@ -21,12 +21,12 @@ use crate::store::artefact::Artefact;
 /// Options of an explanation.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// The test: its name, or a part that no other one has
+    /// Name of the test, or a part of it that no other test has
     test: String,
-    /// Edited runs to try, at most
+    /// Replay at most this many edited recordings
     #[arg(long, value_name = "N", default_value_t = 300)]
     tries: u32,
-    /// Runs until one passes, and until one fails, at most
+    /// Stop after this many runs without one that passes, or one that fails
     #[arg(long, value_name = "N", default_value_t = 300)]
     at_most: u32,
     #[command(flatten)]
@@ -95,7 +95,7 @@ fn pick<'a>(tests: &'a [Test], name: &str) -> anyhow::Result<&'a Test> {
         [] => bail!("there is no test {name}"),
         [first, second, ..] => {
             bail!(
-                "which one: {}, {} and others are called so",
+                "the name is ambiguous: {}, {} and perhaps others have it",
                 first.name,
                 second.name
             )
@@ -205,10 +205,7 @@ impl Explaining<'_> {
     fn suspects(&self, site: &Site<'_>, dir: &Path) -> anyhow::Result<Vec<String>> {
         let mut suspects = self.engine.uncovered();
         let Ok(processes) = Processes::find() else {
-            suspects.push(
-                "what it asks the system for is not known here: `reprise` is not installed"
-                    .to_owned(),
-            );
+            suspects.push("system calls are unknown: `reprise` is not installed".to_owned());
             return Ok(suspects);
         };
         let into = dir.join("calls");
@@ -293,25 +290,25 @@ impl Explained {
             let (replays, failures) = minimum.confirmed;
             writeln!(
                 out,
-                "{} of {} decisions that differ are left, after {} tries; {failures} of {replays} replays of them fail",
+                "needed: {} of {} differences, found in {} tries; {failures} of {replays} replays with only those fail",
                 minimum.changes, minimum.differences, minimum.tries
             )?;
         }
         if let Some(problem) = &self.problem {
             writeln!(
                 out,
-                "{}: no order of messages explains it: {problem}",
+                "{}: the order of messages does not explain it: {problem}",
                 self.test
             )?;
         }
         if !self.suspects.is_empty() {
-            writeln!(out, "what else may differ from run to run:")?;
+            writeln!(out, "other inputs that may differ between runs:")?;
             for suspect in &self.suspects {
                 writeln!(out, "    {suspect}")?;
             }
         }
         if let Some(page) = &self.timeline {
-            writeln!(out, "a run that fails, drawn: {}", page.display())?;
+            writeln!(out, "timeline of a failing run: {}", page.display())?;
         }
         Ok(())
     }

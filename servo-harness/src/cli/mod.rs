@@ -26,7 +26,7 @@ use crate::source;
 use crate::source::{Search, Source, Test};
 use crate::store::journal::{Journal, JournalError};
 
-/// Finds the intermittent tests of a suite, and says how often they fail.
+/// Finds the intermittent tests of a suite, measures how often they fail, and replays a good run.
 #[derive(Debug, Parser)]
 #[command(name = "servo-harness", version, after_help = STATUS)]
 struct Cli {
@@ -36,25 +36,25 @@ struct Cli {
 
 /// The exit statuses, for the help.
 const STATUS: &str = "\
-Exit status: 0 if all is well; 1 if tests are intermittent or fail; 2 for a command line \
-that is not understood; 3 if it stopped before its end (a full disk, for instance) and can be \
-resumed by the same command; 125 if it could not begin; 128 and the signal's number if it was \
-interrupted, which can be resumed as well. That of `run` is the command's; 124 if its time was up, \
-125 if it was lost, 127 if it could not be started.";
+Exit status: 0 on success; 1 if tests are intermittent or fail; 2 for a wrong command line; \
+3 if it stopped early (a full disk, for instance) and the same command can continue; 125 if it \
+could not start; 128 plus the signal number if it was interrupted, and the same command can \
+continue. The status of `run` is that of the command; 124 after the time limit, 125 if its \
+supervisor was killed, 127 if it could not be started.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Run every test many times, and tell which are intermittent
+    /// Run every test many times and list the intermittent ones
     Survey(survey::Args),
-    /// Record the intermittent tests, and measure what replays of them come to
+    /// Record the intermittent tests and measure their replays
     Tame(tame::Args),
     /// Replay the recordings that are kept with the tests
     Check(check::Args),
-    /// Tell what decides whether an intermittent test passes
+    /// Find the decisions that make an intermittent test pass or fail
     Explain(explain::Args),
-    /// Write what was found out as a page, as JUnit's XML, as JSON
+    /// Write the results as an HTML page, as JUnit XML or as JSON
     Report(report::Args),
-    /// Run a command as tests are run, once: for cargo's runner and nextest's wrapper scripts
+    /// Run one command in a sandbox: for cargo's runner and nextest's wrapper scripts
     Run(run::Args),
 }
 
@@ -89,7 +89,7 @@ pub fn main() -> ExitCode {
         tell!("servo-harness: {error:#}");
         let is_resumable = is_resumable(&error);
         if is_resumable {
-            tell!("servo-harness: what was finished is kept; the same command goes on from there");
+            tell!("servo-harness: finished results are kept; run the same command to continue");
         }
         ExitCode::from(if is_resumable { STOPPED } else { FAILED })
     })
@@ -118,22 +118,22 @@ struct RunOptions {
     /// Runs of each test, at most
     #[arg(short = 'n', long, value_name = "N", default_value_t = 100)]
     runs: u64,
-    /// Enough runs when the rate is known this well (width of its 95 % interval); 0: never
+    /// Stop when the 95 % interval of the rate is no wider than this; 0: never
     #[arg(long, value_name = "WIDTH", default_value_t = 0.05)]
     precision: f64,
     /// Runs at the same time [default: the number of processors]
     #[arg(short, long, value_name = "N")]
     jobs: Option<usize>,
-    /// Threads that compute meanwhile, for tests that fail on busy machines
+    /// Threads that keep processors busy meanwhile, for tests that fail on busy machines
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u16).range(..=1024))]
     load: u16,
-    /// How long a run may take, in seconds
+    /// Time limit of a run, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = duration)]
     timeout: f64,
     /// How the processes of a run are kept together
     #[arg(long, value_name = "HOW", default_value = "auto")]
     isolation: Isolate,
-    /// Where what was found out is kept
+    /// Directory of the results
     #[arg(
         long,
         value_name = "DIR",
@@ -141,7 +141,7 @@ struct RunOptions {
         default_value = "target/servo-harness"
     )]
     state: PathBuf,
-    /// Forget what was found out before
+    /// Discard earlier results
     #[arg(long)]
     fresh: bool,
     /// Write JSON instead of a table
@@ -167,7 +167,9 @@ impl Isolate {
             Isolate::Auto | Isolate::Namespace => Isolation::best(scratch)?,
         };
         if self == Isolate::Namespace && best != Isolation::Namespace {
-            anyhow::bail!("this machine allows no namespaces of processes");
+            anyhow::bail!(
+                "this machine does not allow process namespaces: use `--isolation group`"
+            );
         }
         Ok(best)
     }
@@ -216,7 +218,7 @@ impl Work {
         };
         if found.damaged > 0 {
             tell!(
-                "servo-harness: {} damaged lines of {} are left out",
+                "servo-harness: {} damaged lines of {} are ignored",
                 found.damaged,
                 path.display()
             );
@@ -226,8 +228,8 @@ impl Work {
         let best = options.isolation.choose(&scratch)?;
         if options.isolation == Isolate::Auto && best == Isolation::Group {
             tell!(
-                "servo-harness: this machine allows no namespaces of processes: a test that kills \
-                 what looks after it may leave processes behind"
+                "servo-harness: this machine does not allow process namespaces: a test that kills \
+                 its supervisor may leave processes behind"
             );
         }
         Ok(Work {
@@ -293,7 +295,7 @@ impl Work {
 
 /// The exit status where the user wants to stop.
 fn interrupted(signal: Option<i32>) -> ExitCode {
-    tell!("servo-harness: interrupted; the same command goes on from here");
+    tell!("servo-harness: interrupted; run the same command to continue");
     ExitCode::from(signal.map_or(STOPPED, |signal| {
         u8::try_from(128 + signal).unwrap_or(STOPPED)
     }))

@@ -14,7 +14,7 @@ use crate::store::journal::{self, Record};
 /// Options of a report.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Where what was found out is kept
+    /// Directory of the results
     #[arg(
         long,
         value_name = "DIR",
@@ -22,14 +22,14 @@ pub(super) struct Args {
         default_value = "target/servo-harness"
     )]
     state: PathBuf,
-    /// The page to write
+    /// Write the HTML page to this file
     #[arg(
         long,
         value_name = "FILE",
         default_value = "target/servo-harness/report.html"
     )]
     html: PathBuf,
-    /// Write JUnit's XML to this file
+    /// Write JUnit XML to this file
     #[arg(long, value_name = "FILE")]
     junit: Option<PathBuf>,
     /// The title
@@ -71,7 +71,7 @@ fn summary(state: &Path) -> anyhow::Result<Summary> {
     let path = state.join("journal");
     let bytes = fs::read(&path).with_context(|| format!("cannot read {}", path.display()))?;
     let (found, _) = journal::read(&bytes)
-        .map_err(|found| anyhow::anyhow!("{} is no journal: {found}", path.display()))?;
+        .map_err(|found| anyhow::anyhow!("{} is not a journal: {found}", path.display()))?;
     let mut names: Vec<(&str, &str)> = Vec::new();
     let mut places = std::collections::HashMap::new();
     for record in &found.records {
@@ -87,7 +87,7 @@ fn summary(state: &Path) -> anyhow::Result<Summary> {
     }
     ensure!(
         !names.is_empty(),
-        "nothing was found out yet: `servo-harness survey` does that"
+        "there are no results yet: run `servo-harness survey` first"
     );
     names.sort_unstable();
     let names = names

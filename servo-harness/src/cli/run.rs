@@ -18,7 +18,7 @@ use crate::sandbox::{Ending, Job, Sandbox, Scratch};
 /// Options of a run.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// How long it may take, in seconds [default: for ever]
+    /// Time limit, in seconds [default: none]
     #[arg(long, value_name = "SECONDS", value_parser = duration)]
     timeout: Option<f64>,
     /// How its processes are kept together
@@ -54,7 +54,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let program = program.display();
     if ran.left > 0 {
         tell!(
-            "servo-harness: {program} has left {} processes, which were ended",
+            "servo-harness: {program} left {} processes behind, which were killed",
             ran.left
         );
     }
@@ -66,7 +66,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             end_by(number)
         }
         Ending::TimedOut => {
-            tell!("servo-harness: the time of {program} was up");
+            tell!("servo-harness: {program} reached its time limit and was killed");
             TIMED_OUT
         }
         Ending::Interrupted => {
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             NOT_STARTED
         }
         Ending::Lost => {
-            tell!("servo-harness: what looks after {program} was killed");
+            tell!("servo-harness: the supervisor of {program} was killed");
             FAILED
         }
     };

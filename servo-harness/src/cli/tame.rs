@@ -19,10 +19,10 @@ use crate::store::journal::{Phase, Record, Tamed, counts};
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Recordings")]
 pub(super) struct Kept {
-    /// The directory that recordings are kept in, to be checked in
+    /// Directory of the recordings, to be checked in
     #[arg(long, value_name = "DIR", default_value = "tests/recordings")]
     pub(super) recordings: PathBuf,
-    /// Runs until one ends as wanted, at most
+    /// Stop recording a test after this many runs without a wanted one
     #[arg(long, value_name = "N", default_value_t = 300)]
     pub(super) at_most: u32,
 }
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// The engine that records and replays
     #[arg(long, value_name = "ENGINE", default_value = "rr-channel")]
     engine: Choice,
-    /// Record and replay all tests that ever came to what is expected, stable ones as well
+    /// Record and replay every test that passed at least once, stable ones too
     #[arg(long)]
     all: bool,
     /// Which outcome to keep
@@ -49,9 +49,9 @@ pub(super) struct Args {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Keep {
-    /// The run to keep
+    /// A run with the expected outcome
     Expected,
-    /// Anything else, to look into it
+    /// A run with another outcome, to look into it
     Unexpected,
 }
 
@@ -79,7 +79,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let rows = surveyed.tests.iter().filter(is_wanted);
     let wanted: Vec<String> = rows.map(|row| row.test.clone()).collect();
     if wanted.is_empty() {
-        tell!("servo-harness: no test is intermittent: there is nothing to tame");
+        tell!("servo-harness: no test is intermittent, so there is nothing to tame");
         return show(args, &work, &surveyed);
     }
     let engine = args.engine.engine(&args.source)?;
@@ -192,7 +192,7 @@ impl Taming<'_> {
             .cloned()
             .collect();
         if let Err(error) = self.engine.even(&plain) {
-            tell!("servo-harness: plain runs may take longer than they need to: {error:#}");
+            tell!("servo-harness: the times of plain runs may be too long: {error:#}");
         }
         let (ended, problems) = verify(
             &replayed,
@@ -242,7 +242,7 @@ impl Taming<'_> {
             if let Some(suspected) = found.get(&tamed.test) {
                 let problem = tamed.problem.unwrap_or_default();
                 let problem = format!("{problem}, perhaps {suspected}");
-                tell!("servo-harness: {}: perhaps {suspected}", tamed.test);
+                tell!("servo-harness: {}: possible cause: {suspected}", tamed.test);
                 lock(&self.work.book).add(Record::Tamed(Tamed {
                     problem: Some(problem),
                     ..tamed
@@ -380,8 +380,7 @@ impl Taming<'_> {
             let other = after.1 - as_recorded;
             let why = problem.map_or(tame::SOMETHING_ELSE, String::as_str);
             let why = format!(
-                "of {} replays {other} did not end as recorded, and {unfaithful} left the \
-                 recording: {why}",
+                "{other} of {} replays did not end as recorded, and {unfaithful} desynchronised: {why}",
                 after.1
             );
             tell!("servo-harness: {}: {why}", test.name);

@@ -33,7 +33,7 @@ impl Messages {
         let project = match source.of_cargo().or_else(|| source.of_nextest()) {
             Some(args) if !uses_it_itself(args)? => Some(
                 PatchedProject::find(args, source.except())
-                    .context("this project cannot be recorded so")?,
+                    .context("this project cannot be recorded with rr-channel")?,
             ),
             _ => None,
         };

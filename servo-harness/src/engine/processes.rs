@@ -33,12 +33,13 @@ impl Processes {
     /// # Errors
     /// If it is at neither place.
     pub(crate) fn find() -> anyhow::Result<Processes> {
-        let own = std::env::current_exe().context("cannot tell where this program is")?;
+        let own = std::env::current_exe().context("cannot find the path of this program")?;
         let beside = own.with_file_name("reprise");
         let program = if beside.is_file() {
             beside
         } else {
-            find_program("reprise").context("`cargo install --path ptrace-async/replay` has it")?
+            find_program("reprise")
+                .context("`reprise` is not installed: `cargo install --path ptrace-async/replay`")?
         };
         Ok(Processes { program })
     }

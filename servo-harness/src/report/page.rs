@@ -66,12 +66,12 @@ pub(crate) fn page(title: &str, summary: &Summary) -> Result<String, String> {
                 h1 { (title) }
                 (overview(summary, flaky.len()))
                 @if let Some(figure) = rates {
-                    h2 { "How often tests come to what is expected" }
+                    h2 { "Rate of expected outcomes" }
                     (PreEscaped(figure))
                     (left_out(flaky.len()))
                 }
                 @if let Some(figure) = times {
-                    h2 { "What a replay takes" }
+                    h2 { "Time of a replay" }
                     (PreEscaped(figure))
                     (left_out(timed.len()))
                 }
@@ -114,7 +114,7 @@ fn overview(summary: &Summary, flaky: usize) -> Markup {
             (runs) " plain runs, " (replays) " replays. Intervals are Wilson's, 95 %; p-values \
              are Fisher's, two-sided, corrected for the number of tests by Holm's method."
             @if !summary.complete { " " b { "Not complete." } }
-            @if !summary.isolated { " Runs were isolated as well as process groups allow." }
+            @if !summary.isolated { " Runs were isolated by process groups only." }
         }
         div.tiles {
             @for (number, text) in tiles {
@@ -126,7 +126,7 @@ fn overview(summary: &Summary, flaky: usize) -> Markup {
 
 fn left_out(count: usize) -> Markup {
     html! {
-        @if count > DRAWN { p { (count - DRAWN) " more are in the table." } }
+        @if count > DRAWN { p { (count - DRAWN) " more tests are in the table." } }
     }
 }
 
@@ -200,7 +200,7 @@ fn outputs(rows: &[&Row]) -> Markup {
     let with: Vec<_> = rows.iter().filter(|row| !row.outputs.is_empty()).collect();
     html! {
         @if !with.is_empty() {
-            h2 { "What they write when they fail" }
+            h2 { "Output of failing runs" }
             @for row in with {
                 details {
                     summary { (row.test) }

@@ -52,7 +52,7 @@ fn host() -> anyhow::Result<String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let host = text.lines().find_map(|line| line.strip_prefix("host: "));
     Ok(host
-        .context("`cargo -vV` does not say what it builds for")?
+        .context("`cargo -vV` does not name its host")?
         .to_owned())
 }
 
@@ -114,7 +114,7 @@ pub(super) fn tests(
         _ => {}
     }
     fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-    let own = std::env::current_exe().context("cannot tell where this program is")?;
+    let own = std::env::current_exe().context("cannot find the path of this program")?;
     let text = |path: &Path| path.to_str().map(str::to_owned);
     let runner = [text(&own), Some(COLLECT.to_owned()), text(&dir)];
     let runner: Option<Vec<String>> = runner.into_iter().collect();

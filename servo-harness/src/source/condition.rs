@@ -21,7 +21,7 @@ impl Properties {
     fn get(&self, name: &str) -> anyhow::Result<&str> {
         let found = self.0.iter().find(|(own, _)| own == name);
         let (_, value) = found.with_context(|| {
-            format!("a condition asks for `{name}`: say what it is by `--property {name}=VALUE`")
+            format!("a condition needs `{name}`: set it with `--property {name}=VALUE`")
         })?;
         Ok(value)
     }
@@ -199,7 +199,7 @@ mod tests {
         let error = holds("product == \"x\"", &Properties::with(&[])).unwrap_err();
         assert_eq!(
             format!("{error:#}"),
-            "`if product == \"x\"`: a condition asks for `product`: say what it is by \
+            "`if product == \"x\"`: a condition needs `product`: set it with \
              `--property product=VALUE`"
         );
     }

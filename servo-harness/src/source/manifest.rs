@@ -56,7 +56,7 @@ pub(super) fn read(path: &Path, metadata: Option<Metadata<'_>>) -> anyhow::Resul
         ));
     }
     if disabled > 0 {
-        tell!("servo-harness: left out because their metadata disables them: {disabled} tests");
+        tell!("servo-harness: {disabled} tests are disabled by their metadata");
     }
     Ok(entries)
 }
@@ -67,7 +67,7 @@ fn collect(manifest: &Value, files: &mut Files) -> anyhow::Result<()> {
     let version = manifest.get("version").and_then(Value::as_u64);
     ensure!(
         version == Some(8),
-        "it is a manifest of version {}, not 8",
+        "the manifest has version {}, not 8",
         version.map_or_else(|| "unknown".to_owned(), |version| version.to_string())
     );
     let base = manifest
@@ -158,6 +158,6 @@ mod tests {
     #[test]
     fn other_versions_are_refused() {
         let error = collect(&serde_json::json!({"version": 9}), &mut Files::new()).unwrap_err();
-        assert_eq!(error.to_string(), "it is a manifest of version 9, not 8");
+        assert_eq!(error.to_string(), "the manifest has version 9, not 8");
     }
 }

@@ -209,7 +209,7 @@ impl Source {
         let mut seen = BTreeMap::new();
         for test in &tests {
             if seen.insert(&test.name, ()).is_some() {
-                bail!("there are two tests of the name {}", test.name);
+                bail!("two tests have the name {}", test.name);
             }
         }
         Ok(tests)
@@ -252,7 +252,7 @@ impl Source {
     ) -> anyhow::Result<Vec<Test>> {
         ensure!(
             self.command.iter().any(|word| word.contains("{}")),
-            "the command does not say where a test's name goes: write {{}} there"
+            "the command has no `{{}}`, which stands for the name of a test"
         );
         let mut digests = Digests::default();
         let mut tests = Vec::new();
@@ -530,9 +530,9 @@ mod tests {
         fs::write(&names, "one\none\n").unwrap();
         let mut twice = source(&["true", "{}"]);
         twice.tests = Some(names.clone());
-        assert_eq!(error(&twice), "there are two tests of the name one");
+        assert_eq!(error(&twice), "two tests have the name one");
         let mut nowhere = source(&["true"]);
         nowhere.tests = Some(names);
-        assert!(error(&nowhere).starts_with("the command does not say where a test's name goes"));
+        assert!(error(&nowhere).starts_with("the command has no `{}`"));
     }
 }

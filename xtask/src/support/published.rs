@@ -90,7 +90,7 @@ pub(crate) fn replay(mut reprise: Command, json: &Path, times: u32) -> anyhow::R
         .context("starting cargo-reprise")?;
     let said = String::from_utf8_lossy(&output.stderr);
     for line in said.lines() {
-        if line.contains("desynchronised at event") || line.contains("went another way") {
+        if line.contains("desynchronised at event") || line.contains("differs from the recording") {
             println!("{line}");
         }
     }

@@ -16,52 +16,52 @@ use super::stats::Stats;
 use super::timeline::Timeline;
 use super::topology::Topology;
 
-/// Shows what recordings of channels, threads and locks hold.
+/// Shows recordings of channels, threads and locks.
 ///
-/// Exit status: 0; 1 if a log is damaged, and for `diff` also if the recordings differ;
+/// Exit status: 0 on success; 1 if a log is damaged or, for `diff`, if the recordings differ;
 /// 2 if there is nothing to show.
 #[derive(Debug, Parser)]
 #[command(name = "rr-channel", version)]
 struct Cli {
     #[command(subcommand)]
     command: Command,
-    /// Write JSON instead; `dump` writes a line for each event
+    /// Write JSON; `dump` writes one line per event
     #[arg(long, global = true)]
     json: bool,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Show every event
+    /// List every event
     Dump {
         /// A recording, or one thread's log
         recording: PathBuf,
     },
-    /// Show how much of what was recorded
+    /// Count the events of each kind
     Stats {
         /// A recording, or one thread's log
         recording: PathBuf,
     },
-    /// Show where two recordings part
+    /// Show where two recordings start to differ
     Diff {
         /// A recording
         first: PathBuf,
         /// Another one
         second: PathBuf,
     },
-    /// Show who sends to whom, and who shares which lock
+    /// Show which threads send to each other and which share locks
     Topology {
         /// A recording, or one thread's log
         recording: PathBuf,
     },
-    /// Draw threads, events, messages and who sends to whom, as a page for a browser
+    /// Draw threads, events and messages as a page for a browser
     Timeline {
         /// A recording, or one thread's log
         recording: PathBuf,
         /// Write to this file instead of standard output
         #[arg(short, long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Show this many events of each thread, at most; the rest is counted
+        /// Show at most this many events of each thread; the rest is counted
         #[arg(long, value_name = "N", default_value_t = 20_000)]
         limit: u64,
         /// Show where a replay left the recording: what it wrote to this file, which

@@ -213,14 +213,14 @@ fn find(dir: &Path) -> anyhow::Result<PathBuf> {
     found.sort();
     match &found[..] {
         [one] => Ok(one.clone()),
-        [] => bail!("{}: there is no recording here", dir.display()),
+        [] => bail!("{} contains no recording", dir.display()),
         several => {
             let names: Vec<_> = several
                 .iter()
                 .map(|path| format!("\n  {}", path.display()))
                 .collect();
             bail!(
-                "{}: several processes were recorded here, name one:{}",
+                "{} has recordings of several processes, name one:{}",
                 dir.display(),
                 names.concat()
             )

@@ -119,15 +119,15 @@ pub fn minimize(
     let nothing = bench.settle(&Chosen::new())?;
     ensure!(
         nothing == Finding::Passes,
-        "a replay of the passing run does not pass"
+        "a replay of the passing run does not pass: what decides was not recorded"
     );
     let all: Vec<usize> = (0..count).collect();
     let whole: Chosen = all.iter().map(|change| (*change, 0)).collect();
     let fails = bench.settle(&whole)? == Finding::Fails;
     ensure!(
         fails,
-        "with all decisions of the failing run the test does not fail: what makes the \
-         difference was not recorded"
+        "a replay with all decisions of the failing run does not fail: what decides was not \
+         recorded"
     );
 
     let mut tries = Tries::new(options.tries, |set: &[usize]| {

@@ -14,8 +14,8 @@ use super::store::Store;
 
 /// Records the order of messages and locks in a project's tests and programs, and replays it.
 ///
-/// The project is left as it is: crossbeam-channel, parking_lot, ipc-channel and rayon-core are replaced on
-/// cargo's command line, and all that is made lies in `target/reprise`.
+/// The project is left as it is: crossbeam-channel, parking_lot, ipc-channel, rayon-core and tokio are
+/// replaced on cargo's command line, and everything that is made is in `target/reprise`.
 #[derive(Debug, Parser)]
 #[command(name = "cargo-reprise", bin_name = "cargo reprise", version)]
 struct Cli {
@@ -25,19 +25,19 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Call `cargo test`, and record the executables that it runs
+    /// Run `cargo test` and record the executables that it runs
     Test(record::Args),
-    /// Call `cargo run`, and record the program
+    /// Run `cargo run` and record the program
     Run(record::Args),
-    /// Run a recording again
+    /// Replay a recording
     Replay(replay::Args),
-    /// Find what makes one recording of a test fail, and another one of it pass
+    /// Find the decisions that make one recording of a test fail and another one pass
     Minimize(minimize::Args),
-    /// Show what in this project and its dependencies is recorded, and what is not
+    /// List which crates of this project are recorded, and which uses of std are not
     Coverage(coverage::Args),
-    /// Show the recordings of this project
+    /// List the recordings of this project
     List {
-        /// The project, if not the one of the current directory
+        /// Manifest of the project [default: that of the current directory]
         #[arg(long, value_name = "PATH")]
         manifest_path: Option<String>,
     },

@@ -13,14 +13,14 @@ use crate::reprise::runner::left;
 /// `log`: a line of its report.
 pub(crate) fn explain(project: &Project, log: &Path, desync: &str, rebuilt: bool) -> Vec<String> {
     let mut lines = vec![match place(log, desync) {
-        Some(Place::Known(place)) => format!("first, at {place}: {desync}"),
+        Some(Place::Known(place)) => format!("first desynchronisation, at {place}: {desync}"),
         Some(Place::NotRecorded) => {
-            format!("first: {desync} (a recording with --places says where in the source)")
+            format!("first desynchronisation: {desync} (record with --places for the source line)")
         }
-        None => format!("first: {desync}"),
+        None => format!("first desynchronisation: {desync}"),
     }];
     if rebuilt {
-        lines.push("likely cause: the executable is not the one that was recorded".to_owned());
+        lines.push("likely cause: the executable was rebuilt since it was recorded".to_owned());
         return lines;
     }
     let Ok(plain) = project.plain() else {
@@ -37,15 +37,18 @@ pub(crate) fn explain(project: &Project, log: &Path, desync: &str, rebuilt: bool
     let uncovered = project.coverage(&plain).summary();
     if inputs.is_empty() && uncovered.is_empty() {
         lines.push(
-            "likely cause: none is known; the project names nothing of std that is not \
-             recorded and differs from run to run"
+            "likely cause: unknown; the source of the project names no input of std that is not \
+             recorded"
                 .to_owned(),
         );
         return lines;
     }
-    lines.push("likely causes are what is not recorded:".to_owned());
+    lines.push("likely causes, none of which is recorded:".to_owned());
     if !inputs.is_empty() {
-        lines.push(format!("  the project itself names {}", inputs.join(", ")));
+        lines.push(format!(
+            "  the source of the project uses {}",
+            inputs.join(", ")
+        ));
     }
     lines.extend(uncovered.into_iter().map(|line| format!("  {line}")));
     lines

@@ -16,19 +16,19 @@ use crate::reprise::store::{self, Call, Ending, Entry, Store};
 /// Options of a search.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The recording that passes; the last one with places if not given
+    /// Number of the recording that passes [default: the last one with places]
     #[arg(long, value_name = "RECORDING")]
     passing: Option<u32>,
-    /// The recording that fails; the last one with places if not given
+    /// Number of the recording that fails [default: the last one with places]
     #[arg(long, value_name = "RECORDING")]
     failing: Option<u32>,
-    /// The most edited runs to try
+    /// Replay at most this many edited recordings
     #[arg(long, value_name = "N", default_value_t = 300)]
     tries: u32,
-    /// Write what was found to this file
+    /// Write the result to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The project, if not the one of the current directory
+    /// Manifest of the project [default: that of the current directory]
     #[arg(long, value_name = "PATH")]
     manifest_path: Option<String>,
 }
@@ -56,17 +56,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ending> {
     let (passing, passed) = pick(&store, args.passing, Some(&failed))?;
     ensure!(
         (&passed.subcommand, &passed.args) == (&failed.subcommand, &failed.args),
-        "recordings {} and {} are of different calls of cargo",
+        "recordings {} and {} were made by different cargo commands",
         passing.number,
         failing.number
     );
     eprintln!(
-        "reprise: what makes recording {} fail, and recording {} pass",
+        "reprise: comparing recording {}, which fails, with recording {}, which passes",
         failing.number, passing.number
     );
     std::env::set_current_dir(&failed.dir).with_context(|| {
         let dir = failed.dir.display();
-        format!("cannot go to {dir}, where it was recorded")
+        format!("cannot change to {dir}, where it was recorded")
     })?;
     let mut rest = failed.args.clone();
     let project = Project::find(Shared::take(&mut rest))?;
@@ -93,7 +93,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ending> {
     let (process, minimum) = match found.pop() {
         Some((process, Minimized::Found(minimum))) => (process, minimum),
         Some((process, Minimized::Failed(why))) => bail!("{process}: {why}"),
-        None => bail!("no process ended differently in the two recordings ({ending})"),
+        None => bail!(
+            "every process ended alike in the two recordings ({ending}): record a run that fails"
+        ),
     };
     let recording = keep(&store, &failing, &failed, &process, &scratch)?;
     fs::remove_dir_all(&scratch)?;
@@ -127,11 +129,11 @@ fn pick(
         ensure!(
             call.ending
                 .is_some_and(|ending| (ending != Ending::Exit(0)) == fails),
-            "recording {number} is none that {what}"
+            "recording {number} is not one that {what}"
         );
         ensure!(
             entry.has_places()?,
-            "recording {number} does not say where things happened: record with --places"
+            "recording {number} has no source places: record with --places"
         );
         return Ok((entry, call));
     }
@@ -194,8 +196,8 @@ impl Summary {
             println!("  {and}{}", decision.text);
         }
         eprintln!(
-            "reprise: {} of {} that differ are left, after {}{}; {failures} of {replays} \
-             replays of them fail{}",
+            "reprise: needed: {} of {} differences, found in {}{}; {failures} of {replays} \
+             replays with only those fail{}",
             counted(minimum.changes as u64, "decision"),
             minimum.differences,
             counted(minimum.tries.into(), "try").replace("trys", "tries"),
@@ -204,7 +206,7 @@ impl Summary {
                 false => " (--tries allows more)",
             },
             match self.recording {
-                Some(number) => format!("; `cargo reprise replay {number}` runs them"),
+                Some(number) => format!("; `cargo reprise replay {number}` replays it"),
                 None => String::new(),
             }
         );

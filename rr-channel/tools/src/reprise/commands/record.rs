@@ -14,13 +14,13 @@ use crate::reprise::store::{Call, Ending, Size, Store};
 /// Options of a recording.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Run again and again until a run ends like this, and keep that run only
+    /// Repeat the run until one ends like this, and keep only that one
     #[arg(long, value_name = "OUTCOME")]
     until: Option<Until>,
-    /// The most runs with --until
+    /// Stop after this many runs, with --until
     #[arg(long, value_name = "N", default_value_t = 1000)]
     at_most: u32,
-    /// Make orders likely that are rare; each run has a seed of its own, or the next one
+    /// Make rare orders likely; each run has a seed of its own, or the next one
     #[arg(
         long,
         value_name = "SEED",
@@ -29,15 +29,15 @@ pub(crate) struct Args {
         default_missing_value = ""
     )]
     chaos: Option<Seeds>,
-    /// Record where in the source things happen, as `minimize` wants to know; slower
+    /// Record the source line of each event, which `minimize` needs; slower
     #[arg(long)]
     places: bool,
-    /// Record what messages hold, or a hash of it, as far as that can be told; implies
+    /// Record the content of messages, or a hash of it, where their type allows it; implies
     /// `--places`
     #[arg(long, value_name = "WHAT")]
     payload: Option<Payload>,
-    /// Leave a crate as it is, for instance one whose types' sizes others count on; may be
-    /// given again
+    /// Do not replace this crate, for instance where code relies on the size of its types;
+    /// may be given again
     #[arg(long, value_name = "CRATE")]
     except: Vec<String>,
     /// Options of cargo, and of the program after `--`
@@ -84,7 +84,7 @@ pub(crate) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
         let mut call = Call {
             subcommand: subcommand.to_owned(),
             args: given.clone(),
-            dir: env::current_dir().context("cannot tell the current directory")?,
+            dir: env::current_dir().context("cannot find the current directory")?,
             chaos,
             edited: false,
             ending: None,
@@ -112,7 +112,7 @@ pub(crate) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
             fs::remove_dir_all(&entry.dir)?;
             ensure!(
                 ending != Ending::Exit(0),
-                "cargo ran no executable: nothing was recorded"
+                "cargo ran no executable, so nothing was recorded"
             );
             // Cargo has said why.
             return Ok(ending);
@@ -150,13 +150,13 @@ fn tell(number: u32, size: Size, ending: Ending, runs: u32, chaos: Option<Chaos>
     let in_chaos = chaos.map_or_else(String::new, |chaos| format!(" (chaos {chaos})"));
     if size.processes == 0 {
         eprintln!(
-            "reprise: recording {number}{of_runs}{in_chaos}: {ending}; no process used a channel, \
-             so there is nothing to replay"
+            "reprise: recording {number}{of_runs}{in_chaos}: {ending}; no process used a channel or \
+             a lock, so there is nothing to replay"
         );
     } else {
         eprintln!(
             "reprise: recording {number}{of_runs}{in_chaos}: {ending}; {} of {} in {}; \
-             `cargo reprise replay {number}` runs it again",
+             `cargo reprise replay {number}` replays it",
             counted(size.events, "event"),
             counted(size.threads, "thread"),
             counted(size.bytes, "byte")

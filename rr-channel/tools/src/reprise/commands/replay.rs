@@ -15,19 +15,19 @@ use crate::reprise::store::{self, Ending, Store};
 /// Options of a replay.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Which recording; the last one if not given
+    /// Number of the recording [default: the last one]
     recording: Option<u32>,
-    /// How often; the output is shown of the first that goes another way only
+    /// Number of replays; only the output of the first that differs is shown
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     times: u64,
-    /// End a replay as soon as a thread leaves its log, with status 86
+    /// End a replay with status 86 as soon as a thread desynchronises
     #[arg(long)]
     stop: bool,
-    /// Do not wait until deadlines where the recorded run did; what looks at the clock may
+    /// Do not wait for the deadlines that passed in the recorded run; code that reads the clock may
     /// desynchronise
     #[arg(long)]
     fast_timeouts: bool,
-    /// Delay threads at random, with other delays in each replay, which must not matter
+    /// Delay threads at random, differently in each replay; a replay must not depend on it
     #[arg(
         long,
         value_name = "SEED",
@@ -36,10 +36,10 @@ pub(crate) struct Args {
         default_missing_value = ""
     )]
     chaos: Option<Seeds>,
-    /// Write what became of the replays to this file
+    /// Write the results of the replays to this file, as JSON
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
-    /// The project, if not the one of the current directory
+    /// Manifest of the project [default: that of the current directory]
     #[arg(long, value_name = "PATH")]
     manifest_path: Option<String>,
 }
@@ -89,8 +89,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ending> {
     entry
         .check(&call)
         .with_context(|| format!("recording {number} cannot be replayed"))?;
-    std::env::set_current_dir(&call.dir)
-        .with_context(|| format!("cannot go to {}, where it was recorded", call.dir.display()))?;
+    std::env::set_current_dir(&call.dir).with_context(|| {
+        format!(
+            "cannot change to {}, where it was recorded",
+            call.dir.display()
+        )
+    })?;
     let mut rest = call.args.clone();
     let project = Project::find(Shared::take(&mut rest))?;
     let patched = project.patch()?;

@@ -56,7 +56,7 @@ fn copy_below(from: &Path, to: &Path, below: &Path, edits: &[&Edit]) -> anyhow::
         let bytes = here.try_fold(bytes, |bytes, edit| {
             edited(bytes, edit).with_context(|| {
                 format!(
-                    "{} is not as it is known, so that what happens in it cannot be recorded",
+                    "{} differs from the known source of its version, so it cannot be recorded",
                     source.display()
                 )
             })

@@ -247,7 +247,7 @@ pub(super) fn edited_manifest(
         .entry("dependencies")
         .or_insert_with(|| Table::new().into())
         .as_table_mut()
-        .context("upstream's dependencies are no table")?
+        .context("the dependencies in upstream's manifest are not a table")?
         .insert("rr-channel".to_owned(), on_rr_channel(asked).into());
     Ok(manifest)
 }
@@ -265,7 +265,7 @@ pub(super) fn upstream_manifest(
         .entry("lib")
         .or_insert_with(|| Table::new().into())
         .as_table_mut()
-        .context("upstream's library is no table")?;
+        .context("the library in upstream's manifest is not a table")?;
     lib.insert("name".to_owned(), name.replace('-', "_").into());
     Ok(manifest)
 }

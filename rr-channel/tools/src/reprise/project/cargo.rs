@@ -303,7 +303,7 @@ impl Project {
 fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec<Replaced<'a>>> {
     let mut found = Vec::new();
     if let Some(name) = except.iter().find(|name| !crates::is_known(name)) {
-        bail!("{EXCEPT} {name}: that is none of {}", crates::what());
+        bail!("{EXCEPT} {name}: not one of {}", crates::what());
     }
     // Two of them in one program would each name its threads.
     ensure!(
@@ -325,11 +325,11 @@ fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec
             // Of another registry, it is not what cargo patches: that is found out later.
             Some(source) if source.starts_with("registry+") => {}
             Some(source) => bail!(
-                "{} comes from {source}; only that of crates.io is replaced",
+                "{} comes from {source}; only the one of crates.io can be replaced",
                 of.name
             ),
             None => bail!(
-                "{} is a package of the project's own, in {}; only that of crates.io is replaced",
+                "{} is a package of this project, in {}; only the one of crates.io can be replaced",
                 of.name,
                 package.manifest_path
             ),
@@ -341,14 +341,14 @@ fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec
             source: package
                 .manifest_path
                 .parent()
-                .context("a manifest lies in no directory")?
+                .context("a manifest has no parent directory")?
                 .as_std_path(),
         });
     }
     ensure!(
         !found.is_empty(),
-        "nothing to record: no package that this project depends on is {}; its other channels, \
-         threads and locks are not covered without a change of its source",
+        "nothing to record: this project depends on none of {}; other channels, threads and locks \
+         are recorded only if the source uses rr-channel itself",
         crates::what()
     );
     Ok(found)
@@ -364,7 +364,7 @@ fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
         .partition(|package| package.manifest_path == manifest);
     if let Some(other) = others.first() {
         bail!(
-            "cargo did not use the patch for {} {}: it takes {}",
+            "cargo did not use the patch for {} {}: it uses {}",
             of.name,
             other.version,
             other.manifest_path
@@ -432,7 +432,7 @@ impl Version {
     fn ask() -> anyhow::Result<Self> {
         let output = cargo().arg("-vV").output().context("cannot start cargo")?;
         let version = Version::parse(&String::from_utf8_lossy(&output.stdout))
-            .context("`cargo -vV` does not say which version it is")?;
+            .context("`cargo -vV` does not name its version")?;
         ensure!(
             version.minor >= 95,
             "cargo 1.{} is too old: rr-channel needs 1.95",
@@ -533,7 +533,7 @@ mod tests {
         assert_eq!(
             check(&[package("made/Cargo.toml"), package("other/Cargo.toml")]),
             Err("cargo did not use the patch for crossbeam-channel 0.5.1: \
-                 it takes other/Cargo.toml"
+                 it uses other/Cargo.toml"
                 .to_owned())
         );
     }

@@ -102,7 +102,7 @@ impl Coverage {
             .collect();
         if !whole.is_empty() {
             lines.push(format!(
-                "dependencies whose order is not recorded: {}",
+                "dependencies that are not recorded: {}",
                 whole.join(", ")
             ));
         }
@@ -120,8 +120,8 @@ impl Coverage {
         }
         if !places.is_empty() {
             lines.push(format!(
-                "std's locks and channels, whose order is not recorded, are named in {}; \
-                 `cargo reprise coverage` has the list",
+                "locks and channels of std, which are not recorded, are used in {}; \
+                 `cargo reprise coverage` lists them",
                 places.join(", ")
             ));
         }
@@ -246,14 +246,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     for part in &coverage.0 {
         let what = match &part.not_recorded {
-            None if part.is_partly() => {
-                "what its tasks do with other crates that are recorded is; \
+            None if part.is_partly() => "partly recorded: its tasks' use of recorded crates is; \
                 its own channels, locks, timers, `select!` and I/O are not"
-                    .to_owned()
-            }
+                .to_owned(),
             None if part.recorded => "recorded".to_owned(),
             None if EXECUTORS.contains(&part.package.as_str()) => {
-                "not recorded; what its tasks do is taken for what the threads do that run them"
+                "not recorded; the actions of its tasks are attributed to the threads that run them"
                     .to_owned()
             }
             None => "not recorded".to_owned(),
@@ -265,8 +263,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         );
     }
     println!(
-        "\nNot looked for: atomics, time, files, the network, and what no name shows. A name may \
-         be of something that is not built or never called."
+        "\nNot searched for: atomics, time, files, the network, and uses without a name in the source. \
+         A name that was found may belong to code that is not built or never called."
     );
     Ok(())
 }

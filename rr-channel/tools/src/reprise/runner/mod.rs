@@ -137,7 +137,7 @@ pub(super) fn arguments(
     times: u64,
     how: How<'_>,
 ) -> anyhow::Result<Vec<String>> {
-    let program = env::current_exe().context("cannot tell where this program is")?;
+    let program = env::current_exe().context("cannot find the path of this program")?;
     let mode = match mode {
         Mode::Record => "record",
         Mode::Replay => "replay",
@@ -145,7 +145,10 @@ pub(super) fn arguments(
     };
     let text = |path: &Path| match path.to_str() {
         Some(text) => Ok(text.to_owned()),
-        None => bail!("{} is no UTF-8, as cargo's options must be", path.display()),
+        None => bail!(
+            "the path {} is not UTF-8, which cargo's options must be",
+            path.display()
+        ),
     };
     let mut arguments = vec![text(&program)?, "runner".to_owned()];
     arguments.extend(how.chaos.map(|chaos| format!("--chaos={chaos}")));
@@ -217,7 +220,7 @@ fn claim(scratch: &Path, key: &Path) -> anyhow::Result<PathBuf> {
             }
         }
     }
-    bail!("one executable ran too often")
+    bail!("an executable ran more often than can be numbered")
 }
 
 /// The executable as it is.
@@ -282,7 +285,7 @@ fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
 fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     let Ok(process) = store::read::<Process>(&dir.join("process.json")) else {
         eprintln!(
-            "reprise: {} was not recorded: it runs as it is",
+            "reprise: {} was not recorded: it runs without replay",
             key.display()
         );
         return end(plain(runner).status());
@@ -296,7 +299,7 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     };
     if replays.rebuilt {
         eprintln!(
-            "reprise: {} is not the executable that was recorded: expect it to desynchronise",
+            "reprise: {} was rebuilt since it was recorded: the replay may desynchronise",
             key.display()
         );
     }
@@ -362,7 +365,7 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
             odd = Some(ending);
             if runner.times > 1 {
                 eprintln!(
-                    "reprise: replay {number} of {} went another way:",
+                    "reprise: replay {number} of {} differs from the recording:",
                     key.display()
                 );
                 let _ = io::stderr().write_all(&fs::read(&output)?);
@@ -372,10 +375,7 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         store::write(&state.join("replays.json"), &replays)?;
     }
     if let Some(kept) = kept {
-        eprintln!(
-            "reprise: what happened instead is recorded in {}",
-            kept.display()
-        );
+        eprintln!("reprise: that replay was recorded in {}", kept.display());
     }
     Ok(odd
         .or(replays.recorded)
@@ -398,13 +398,13 @@ fn minimize(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     let failing = runner
         .failing
         .as_ref()
-        .context("there is no other recording")?;
+        .context("the runner got no failing recording")?;
     let failing = failing.join(key);
     let state = runner.scratch.join(key);
     let processes = [dir, &failing].map(|dir| store::read::<Process>(&dir.join("process.json")));
     let [Ok(passed), Ok(failed)] = processes else {
         eprintln!(
-            "reprise: {} is not in both recordings: it runs as it is",
+            "reprise: {} is not in both recordings: it runs without replay",
             key.display()
         );
         return end(plain(runner).status());
@@ -416,7 +416,7 @@ fn minimize(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     let digest = digest(&runner.executable)?;
     if passed.digest != digest || failed.digest != digest {
         bail!(
-            "{} is not the executable that was recorded: record both runs again",
+            "{} was rebuilt since it was recorded: record both runs again",
             key.display()
         );
     }

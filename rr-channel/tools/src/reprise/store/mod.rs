@@ -242,7 +242,7 @@ impl Entry {
             let name = name_of(&process.executable);
             ensure!(
                 recording.program() == name,
-                "{} is a log of `{}`, and this is `{name}`",
+                "{} is the log of `{}`, not of `{name}`",
                 log.display(),
                 recording.program()
             );
