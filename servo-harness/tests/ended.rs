@@ -327,7 +327,7 @@ fn ended_while_it_builds(signal: Signal) -> ExitStatus {
 }
 
 #[test]
-fn who_builds_ends_with_the_harness() {
+fn builds_end_with_the_harness() {
     let status = ended_while_it_builds(Signal::KILL);
     assert_eq!(status.signal(), Some(9));
     for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143), (Signal::HUP, 129)] {

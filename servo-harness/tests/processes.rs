@@ -46,7 +46,7 @@ fn said(output: &Output) -> String {
 }
 
 #[test]
-fn what_no_message_decides_is_cured_by_recording_the_process() {
+fn recording_the_process_cures_a_test_that_no_message_decides() {
     if !can_record() {
         return;
     }

@@ -59,7 +59,7 @@ fn an_end_by_a_signal_is_one_again() {
 }
 
 #[test]
-fn what_is_left_and_what_takes_too_long_is_ended() {
+fn leftover_processes_and_late_commands_are_killed() {
     for isolation in isolations() {
         let options = ["--isolation", isolation];
         // Who is left holds the pipe: it is at its end when nobody is.
@@ -110,7 +110,7 @@ fn a_run_that_is_ended_leaves_nothing_and_no_directory() {
 }
 
 #[test]
-fn what_cannot_be_started_is_said() {
+fn a_command_that_cannot_be_started_is_an_error() {
     let output = Command::new(HARNESS)
         .args(["run", "--", "/no/such/program"])
         .output()

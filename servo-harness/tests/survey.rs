@@ -166,7 +166,7 @@ fn under_load_other_runs_are_made_than_without() {
 }
 
 #[test]
-fn whatever_a_test_does_it_has_an_outcome_and_leaves_nothing() {
+fn every_test_has_an_outcome_and_leaves_no_process() {
     for isolation in isolations() {
         // These never end by themselves, those below always do.
         let site = Site::new(&["flood", "stubborn"]);

@@ -138,7 +138,7 @@ fn row<'a>(summary: &'a Value, test: &str) -> &'a Value {
 }
 
 #[test]
-fn what_messages_decide_is_tamed_checked_and_explained_and_the_rest_is_named() {
+fn tests_decided_by_messages_are_tamed_and_others_are_named() {
     let project = Project::new();
     let output = project.run(&["tame", "--json", "-n12", "--precision", "0"]);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));

@@ -319,7 +319,7 @@ fn a_diff_shows_where_runs_part() {
 }
 
 #[test]
-fn what_messages_held_and_processes_are_shown() {
+fn payloads_and_processes_are_shown() {
     let recorded = Recorded::new();
     let copy = |name: &str, payloads: &str| {
         let dir = recorded.copy(name);
@@ -436,7 +436,7 @@ fn one_log_can_be_shown_alone() {
 }
 
 #[test]
-fn what_is_no_recording_is_said() {
+fn a_path_without_recording_is_an_error() {
     let recorded = Recorded::new();
     let dir = recorded.dir.path();
     fs::write(dir.join("foreign"), "shopping list").unwrap();

@@ -77,7 +77,7 @@ fn decisions(value: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn what_makes_a_test_fail_is_said() {
+fn minimize_names_the_planted_cause() {
     let project = Planted::new();
 
     // Of all messages, two decide.
@@ -139,7 +139,7 @@ fn what_makes_a_test_fail_is_said() {
 }
 
 #[test]
-fn what_cannot_be_compared_is_said() {
+fn minimize_refuses_recordings_that_cannot_be_compared() {
     let project = Planted::new();
     let output = project.reprise(&["minimize"]);
     assert_eq!(output.status.code(), Some(125));

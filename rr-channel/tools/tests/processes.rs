@@ -71,7 +71,7 @@ fn starts() {
 "#;
 
 #[test]
-fn what_started_processes_do_is_replayed() {
+fn started_processes_replay() {
     let project = Project::new(&[("Cargo.toml", MANIFEST), ("src/lib.rs", LIB)]);
     project.replay_each(&["starts"], true);
 

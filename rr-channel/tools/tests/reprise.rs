@@ -380,7 +380,7 @@ fn a_project_without_channels_has_nothing_to_record() {
 }
 
 #[test]
-fn what_is_not_recorded_is_said() {
+fn coverage_lists_unrecorded_uses() {
     let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();
     let manifest = format!(
         "{package}[dependencies]\ncrossbeam-channel = \"0.5\"\nrayon = \"1\"\n\n\
@@ -433,7 +433,7 @@ fn what_is_not_recorded_is_said() {
 }
 
 #[test]
-fn what_cannot_be_replayed_is_said() {
+fn a_recording_that_cannot_be_replayed_is_an_error() {
     let project = project(MANIFEST);
     let output = project.reprise(&["replay"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));

@@ -22,7 +22,7 @@ const PROGRAMS: &[&str] = &[
 ];
 
 #[test]
-fn what_tasks_do_is_replayed() {
+fn tokio_tasks_replay() {
     let project = Project::copy_of("spawned");
     project.replay_each(PROGRAMS, true);
 
@@ -50,7 +50,7 @@ fn what_tasks_do_is_replayed() {
 /// Whichever of the covered versions the workspace does not have: this one is downloaded.
 #[test]
 #[ignore = "downloads"]
-fn what_tasks_of_an_earlier_tokio_do_is_replayed() {
+fn tasks_of_an_earlier_tokio_replay() {
     let mut project = Project::copy_of("spawned");
     let manifest = std::fs::read_to_string(project.path().join("Cargo.toml")).unwrap();
     let earlier = manifest.replace("version = \"1.54\"", "version = \"=1.53.1\"");

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_more_than_elsewhere_is_suspected() {
+    fn inputs_used_more_than_elsewhere_are_suspected() {
         let others = [[3, 20, 0, 0], [3, 22, 4, 0]];
         let check = |own, expected: Option<&str>| {
             assert_eq!(suspected(&own, &others).as_deref(), expected);

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_copied_is_left_alone() {
+    fn an_executable_that_cannot_be_copied_stays() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("program");
         fs::write(&path, "it").unwrap();

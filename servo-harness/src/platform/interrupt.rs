@@ -122,7 +122,7 @@ mod tests {
     use std::io::Read as _;
 
     #[test]
-    fn it_can_be_waited_for() {
+    fn an_interrupt_can_be_waited_for() {
         let interrupt = Interrupt::new().unwrap();
         assert!(!interrupt.is_set());
         assert_eq!(interrupt.check(), Ok(()));

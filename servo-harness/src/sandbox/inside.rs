@@ -422,7 +422,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_said_is_read() {
+    fn messages_of_the_supervisor_read_back() {
         let said = |ending| Said {
             ending,
             time: Duration::from_nanos(25),

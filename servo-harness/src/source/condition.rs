@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_matters_only_where_it_decides() {
+    fn an_unknown_property_matters_only_where_it_decides() {
         check("product == \"servo\"", None);
         check("os == \"win\" and product == \"servo\"", Some(false));
         check("debug or (product == \"servo\" and wasm)", Some(true));
@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_condition_is_refused() {
+    fn a_malformed_condition_is_refused() {
         for text in [
             "",
             &"(".repeat(100_000),

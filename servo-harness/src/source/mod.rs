@@ -436,7 +436,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_expected_decides_what_an_ending_means() {
+    fn the_expectation_decides_the_outcome_of_an_ending() {
         use Ending::{Exit, Interrupted, Signal, TimedOut};
         let check = |expected: Expected, ending: &Ending, outcome| {
             assert_eq!(expected.judge(ending), outcome, "{expected:?} {ending:?}");
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_said() {
+    fn impossible_sources_are_refused() {
         let dir = tempfile::tempdir().unwrap();
         let error = |source: &Source| source.tests(search(dir.path())).unwrap_err().to_string();
         assert_eq!(

@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_is_read_and_unpacked() {
+    fn a_stored_recording_is_read_and_unpacked() {
         let dir = tempfile::tempdir().unwrap();
         let recording = dir.path().join("recording");
         fs::create_dir_all(recording.join("log")).unwrap();
@@ -428,7 +428,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_written_outside() {
+    fn unpacking_writes_only_below_its_directory() {
         let dir = tempfile::tempdir().unwrap();
         for name in ["../out", "a/../../out"] {
             let mut archive = tar::Builder::new(zstd::Encoder::new(Vec::new(), 1).unwrap());
@@ -445,7 +445,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_in_a_pack_it_is_unpacked_or_refused(
+        fn any_pack_is_unpacked_or_refused(
             noise in prop::collection::vec(any::<u8>(), 0..600),
         ) {
             let dir = tempfile::tempdir().unwrap();

@@ -397,7 +397,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_is_in_a_file_it_is_read_or_refused(
+        fn any_journal_is_read_or_refused(
             noise in prop::collection::vec(any::<u8>(), 0..200),
             at in 0..400usize,
         ) {

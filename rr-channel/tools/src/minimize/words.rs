@@ -467,7 +467,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_two_changes_come_to_is_said_once() {
+    fn equal_decisions_appear_once() {
         let decision = |text: &str, place: &str| Decision {
             kind: Kind::Order,
             text: text.to_owned(),

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_the_dashes_is_the_programs_wherever_they_stand() {
+    fn arguments_after_two_dashes_belong_to_the_program() {
         assert_eq!(
             handed_on("test --until failure -- --exact a"),
             ["--", "--exact", "a"]

@@ -210,7 +210,7 @@ fn equal_events_are_one_mark() {
 }
 
 #[test]
-fn what_is_beyond_the_limit_is_counted() {
+fn events_beyond_the_limit_are_counted() {
     let timeline = limited(&[&[AGAIN, EMPTY, AGAIN], &[EMPTY]], 2, End::Ended);
     assert_eq!((timeline.left_out, timeline.threads[0].events), (1, 3));
     assert_eq!(timeline.threads[0].marks.len(), 2);

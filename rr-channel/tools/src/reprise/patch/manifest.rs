@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_replaced_is_there_by_another_name() {
+    fn replaced_crates_have_another_name() {
         let features = features(&[]);
         let replaced = [(CHANNEL, "0.5.17"), (LOCKS, "0.12.5")].map(|(name, version)| Replaced {
             of: replaceable(name, version).unwrap(),

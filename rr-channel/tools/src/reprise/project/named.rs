@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn what_differs_from_run_to_run_is_found() {
+    fn inputs_that_differ_between_runs_are_found() {
         let text = "use std::time::{Duration, Instant};\n\
                     fn f() { std::fs::read_dir(x); let sync = 1; }\n\
                     #[cfg(test)]\nmod tests { use std::sync::atomic::AtomicBool; }";
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_others_call_so_is_not_stds() {
+    fn names_of_other_crates_are_not_taken_for_std() {
         check("use tokio::sync::Mutex;", &[]);
         check("use crate::sync::{Mutex, mpsc};", &[]);
         check("use parking_lot::Mutex;\nuse std::sync::Arc;", &[]);

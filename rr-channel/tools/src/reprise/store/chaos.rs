@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_printed_is_read() {
+    fn printed_chaos_reads_back() {
         for text in ["7", "7:100"] {
             assert_eq!(text.parse::<Chaos>().unwrap().to_string(), text);
         }
