@@ -7,7 +7,7 @@ use rr_channel_log::identity::ChannelId;
 use rr_channel_log::{Event, Outcome};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
-use super::run::{Act, Key, Run, Thread};
+use super::run::{Action, Key, Run, Thread};
 
 /// One change of the passing run, towards the failing one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,8 +20,8 @@ pub(super) enum Change {
         /// Thread and unit, in the failing run.
         to: (usize, usize),
     },
-    /// A thread is told other things.
-    Told {
+    /// Operations of a thread have other outcomes.
+    Outcomes {
         thread: usize,
         /// Units of the passing run that do not happen.
         removed: Vec<usize>,
@@ -41,7 +41,7 @@ pub(super) struct Element {
 
 /// One position of two sequences that were laid side by side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum Aligned {
     Both(usize, usize),
     /// Only the passing run has it, unless this change is not made.
     Passing(usize, Option<usize>),
@@ -58,7 +58,7 @@ pub(super) struct Object {
     pub(super) passing: Vec<Element>,
     /// Those of the failing run.
     pub(super) failing: Vec<Element>,
-    pub(super) places: Vec<Place>,
+    pub(super) places: Vec<Aligned>,
     /// Whether the turns of the passing run are all there, so that they can be numbered
     /// anew.
     pub(super) complete: bool,
@@ -70,7 +70,7 @@ pub(super) struct Differences {
     pub(super) changes: Vec<Change>,
     /// For each thread of the passing run, and then for those that only the failing one
     /// has: the units of both.
-    pub(super) threads: Vec<Vec<Place>>,
+    pub(super) threads: Vec<Vec<Aligned>>,
     pub(super) objects: Vec<Object>,
 }
 
@@ -99,7 +99,7 @@ pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
         let theirs: Vec<Key> = counterpart(failing, thread)
             .map(|thread| thread.units.iter().map(|unit| unit.key).collect())
             .unwrap_or_default();
-        let (mut places, found) = lay(&ours, &theirs);
+        let (mut places, found) = align(&ours, &theirs);
         for hunk in places.chunk_by_mut(|a, b| is_common(a) == is_common(b)) {
             if !hunk.first().is_some_and(is_common) {
                 interleave(hunk, &ours, &theirs);
@@ -144,12 +144,12 @@ pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
         let change = differences.changes.len();
         for place in &mut differences.threads[thread] {
             match place {
-                Place::Passing(n, mark) if alone.contains(n) => *mark = Some(change),
-                Place::Failing(n, mark) if added.contains(n) => *mark = Some(change),
+                Aligned::Passing(n, mark) if alone.contains(n) => *mark = Some(change),
+                Aligned::Failing(n, mark) if added.contains(n) => *mark = Some(change),
                 _ => {}
             }
         }
-        differences.changes.push(Change::Told {
+        differences.changes.push(Change::Outcomes {
             thread,
             removed: alone,
             inserted: added,
@@ -165,34 +165,34 @@ pub(super) fn counterpart<'a>(run: &'a Run, thread: &Thread) -> Option<&'a Threa
 }
 
 /// Marks what a message's change removes and inserts.
-fn claim(threads: &mut [Vec<Place>], from: (usize, usize), to: (usize, usize), change: usize) {
+fn claim(threads: &mut [Vec<Aligned>], from: (usize, usize), to: (usize, usize), change: usize) {
     for place in &mut threads[from.0] {
-        if matches!(place, Place::Passing(n, _) if *n == from.1) {
-            *place = Place::Passing(from.1, Some(change));
+        if matches!(place, Aligned::Passing(n, _) if *n == from.1) {
+            *place = Aligned::Passing(from.1, Some(change));
         }
     }
     for place in &mut threads[to.0] {
-        if matches!(place, Place::Failing(n, _) if *n == to.1) {
-            *place = Place::Failing(to.1, Some(change));
+        if matches!(place, Aligned::Failing(n, _) if *n == to.1) {
+            *place = Aligned::Failing(to.1, Some(change));
         }
     }
 }
 
-const fn is_common(place: &Place) -> bool {
-    matches!(place, Place::Both(..))
+const fn is_common(place: &Aligned) -> bool {
+    matches!(place, Aligned::Both(..))
 }
 
 /// Of messages of one sender, only one of which may be there in the end, puts the earlier
 /// one first: a channel keeps them in order.
-fn interleave(hunk: &mut [Place], ours: &[Key], theirs: &[Key]) {
-    let (old, new): (Vec<Place>, Vec<Place>) = hunk
+fn interleave(hunk: &mut [Aligned], ours: &[Key], theirs: &[Key]) {
+    let (old, new): (Vec<Aligned>, Vec<Aligned>) = hunk
         .iter()
-        .partition(|place| matches!(place, Place::Passing(..)));
+        .partition(|place| matches!(place, Aligned::Passing(..)));
     let mut old = old.into_iter().peekable();
     let mut new = new.into_iter().peekable();
     for place in hunk {
         let is_new_first = match (old.peek(), new.peek()) {
-            (Some(Place::Passing(p, _)), Some(Place::Failing(f, _))) => {
+            (Some(Aligned::Passing(p, _)), Some(Aligned::Failing(f, _))) => {
                 match (ours[*p], theirs[*f]) {
                     (Key::Message(a, old), Key::Message(b, new)) => a == b && new < old,
                     _ => false,
@@ -208,7 +208,7 @@ fn interleave(hunk: &mut [Place], ours: &[Key], theirs: &[Key]) {
 type Hunk = (std::ops::Range<usize>, std::ops::Range<usize>);
 
 /// Lays two sequences side by side; also the stretches where they differ.
-fn lay<T: Copy + Eq + Hash>(ours: &[T], theirs: &[T]) -> (Vec<Place>, Vec<Hunk>) {
+fn align<T: Copy + Eq + Hash>(ours: &[T], theirs: &[T]) -> (Vec<Aligned>, Vec<Hunk>) {
     let mut numbers: HashMap<T, usize> = HashMap::new();
     let mut number = |item: &T| {
         let next = numbers.len();
@@ -220,10 +220,10 @@ fn lay<T: Copy + Eq + Hash>(ours: &[T], theirs: &[T]) -> (Vec<Place>, Vec<Hunk>)
     for op in capture_diff_slices(Algorithm::Myers, &old, &new) {
         let (old, new) = (op.old_range(), op.new_range());
         if let DiffOp::Equal { .. } = op {
-            places.extend(old.zip(new).map(|(p, f)| Place::Both(p, f)));
+            places.extend(old.zip(new).map(|(p, f)| Aligned::Both(p, f)));
         } else {
-            places.extend(old.clone().map(|p| Place::Passing(p, None)));
-            places.extend(new.clone().map(|f| Place::Failing(f, None)));
+            places.extend(old.clone().map(|p| Aligned::Passing(p, None)));
+            places.extend(new.clone().map(|f| Aligned::Failing(f, None)));
             hunks.push((old, new));
         }
     }
@@ -248,7 +248,7 @@ fn turns(run: &Run, index: impl Fn(&Thread) -> Option<usize>) -> Turns {
         let Some(at) = index(thread) else { continue };
         let mut seen: HashMap<(ChannelId, bool), usize> = HashMap::new();
         for item in &thread.items {
-            let Act::Event(event) = item.act else {
+            let Action::Event(event) = item.action else {
                 continue;
             };
             if let Some((object, number)) = turn(&event) {
@@ -294,19 +294,19 @@ fn objects(passing: &Run, failing: &Run, differences: &mut Differences) {
                 Change::Message { from, .. } => {
                     let thread = &passing.threads[from.0];
                     let outcome = thread.items[thread.units[from.1].outcome];
-                    matches!(outcome.act, Act::Event(event) if event.channel == Some(id))
+                    matches!(outcome.action, Action::Event(event) if event.channel == Some(id))
                 }
                 _ => false,
             });
         if complete && !implied {
-            places = lay(&old, &new).0;
+            places = align(&old, &new).0;
             let at = |list: &[Element], wanted: Element| {
                 list.iter().position(|element| *element == wanted)
             };
             let moved: Vec<(usize, usize)> = places
                 .iter()
                 .filter_map(|place| match place {
-                    Place::Passing(p, _) => Some((*p, at(&new, old[*p])?)),
+                    Aligned::Passing(p, _) => Some((*p, at(&new, old[*p])?)),
                     _ => None,
                 })
                 .collect();
@@ -314,8 +314,8 @@ fn objects(passing: &Run, failing: &Run, differences: &mut Differences) {
                 let change = differences.changes.len();
                 for place in &mut places {
                     match place {
-                        Place::Passing(n, mark) if *n == p => *mark = Some(change),
-                        Place::Failing(n, mark) if *n == f => *mark = Some(change),
+                        Aligned::Passing(n, mark) if *n == p => *mark = Some(change),
+                        Aligned::Failing(n, mark) if *n == f => *mark = Some(change),
                         _ => {}
                     }
                 }

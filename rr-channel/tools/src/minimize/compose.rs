@@ -15,8 +15,8 @@ use rr_channel_log::identity::ChannelId;
 use rr_channel_log::identity::ThreadId;
 use rr_channel_log::{EditedThread, Event, Op, Outcome};
 
-use super::change::{Change, Differences, Element, Place, counterpart, turn};
-use super::run::{Act, Item, Run};
+use super::change::{Aligned, Change, Differences, Element, counterpart, turn};
+use super::run::{Action, Item, Run};
 
 /// The changes to make, each with how many places it stays behind where the failing run
 /// has it.
@@ -31,7 +31,7 @@ pub(super) struct Candidate {
     pub(super) needed: Vec<u64>,
 }
 
-/// One act of a candidate.
+/// One action of a candidate.
 #[derive(Debug)]
 struct Node {
     thread: usize,
@@ -108,7 +108,7 @@ impl<'a> Composer<'a> {
             .collect();
         let numbers = self.numbers(&nodes, &order);
         for (node, number) in nodes.iter().zip(numbers) {
-            let Act::Event(mut event) = node.item.act else {
+            let Action::Event(mut event) = node.item.action else {
                 continue;
             };
             if let Some(number) = number {
@@ -141,10 +141,10 @@ impl<'a> Composer<'a> {
             .threads
             .iter()
             .map(|places| {
-                let unit = |place: &Place| match place {
-                    Place::Both(p, _) => Some((true, *p, None)),
-                    Place::Passing(p, change) => (!is_made(change)).then_some((true, *p, None)),
-                    Place::Failing(f, change) => is_made(change).then_some((false, *f, *change)),
+                let unit = |place: &Aligned| match place {
+                    Aligned::Both(p, _) => Some((true, *p, None)),
+                    Aligned::Passing(p, change) => (!is_made(change)).then_some((true, *p, None)),
+                    Aligned::Failing(f, change) => is_made(change).then_some((false, *f, *change)),
                 };
                 places.iter().filter_map(unit).collect()
             })
@@ -248,10 +248,10 @@ impl<'a> Composer<'a> {
         if object.places.is_empty() {
             return object.passing.clone();
         }
-        let element = |place: &Place| match place {
-            Place::Both(p, _) => Some(object.passing[*p]),
-            Place::Passing(p, change) => (!is_made(change)).then(|| object.passing[*p]),
-            Place::Failing(f, change) => is_made(change).then(|| object.failing[*f]),
+        let element = |place: &Aligned| match place {
+            Aligned::Both(p, _) => Some(object.passing[*p]),
+            Aligned::Passing(p, change) => (!is_made(change)).then(|| object.passing[*p]),
+            Aligned::Failing(f, change) => is_made(change).then(|| object.failing[*f]),
         };
         let mut sequence: Vec<Element> = object.places.iter().filter_map(element).collect();
         let mut late: Vec<_> = chosen.iter().filter(|(_, behind)| **behind > 0).collect();
@@ -294,13 +294,13 @@ impl<'a> Composer<'a> {
             if next.is_some() {
                 edges.push((at, at + 1));
             }
-            if let Act::Message { channel, number } = node.item.act {
+            if let Action::Message { channel, number } = node.item.action {
                 // Where the channel was entered is known only if it has bounds.
-                let entered = next.is_some_and(|next| match next.item.act {
-                    Act::Event(event) => {
+                let entered = next.is_some_and(|next| match next.item.action {
+                    Action::Event(event) => {
                         event.channel == channel && matches!(event.outcome, Outcome::Sent { .. })
                     }
-                    Act::Message { .. } => false,
+                    Action::Message { .. } => false,
                 });
                 let sender = self.passing.threads[node.thread].id;
                 sent.insert((sender, number), (at, at + usize::from(entered)));
@@ -311,11 +311,11 @@ impl<'a> Composer<'a> {
         }
         let mut left: HashMap<(usize, ChannelId), usize> = HashMap::new();
         for (at, node) in nodes.iter().enumerate() {
-            if let Act::Event(Event {
+            if let Action::Event(Event {
                 channel: Some(channel),
                 outcome: Outcome::Message { sender, number },
                 op,
-            }) = node.item.act
+            }) = node.item.action
                 && let Some(&(send, entered)) = sent.get(&(sender, number))
             {
                 edges.push((send, at));
@@ -361,7 +361,7 @@ impl<'a> Composer<'a> {
         }
         let mut numbers = vec![None; nodes.len()];
         for &at in order {
-            if let Act::Event(event) = nodes[at].item.act
+            if let Action::Event(event) = nodes[at].item.action
                 && let Some((object, _)) = turn(&event)
                 && let Some(next) = next.entry(object).or_insert(Some(0))
             {
@@ -390,7 +390,7 @@ impl<'a> Composer<'a> {
                 let skipped = is_passing && unit > expected && {
                     let gap = expected..unit;
                     self.differences.threads[thread].iter().any(|place| {
-                        matches!(place, Place::Passing(p, Some(c))
+                        matches!(place, Aligned::Passing(p, Some(c))
                             if gap.contains(p) && chosen.contains_key(c))
                     })
                 };
@@ -401,7 +401,7 @@ impl<'a> Composer<'a> {
                 let events_until = |end: usize| {
                     from.items[unit.from..end]
                         .iter()
-                        .filter(|item| matches!(item.act, Act::Event(_)))
+                        .filter(|item| matches!(item.action, Action::Event(_)))
                         .count()
                 };
                 if change.is_some() || skipped {
@@ -416,7 +416,7 @@ impl<'a> Composer<'a> {
         let mut events = vec![0; needed.len()];
         let mut raises = Vec::new();
         for node in nodes {
-            if matches!(node.item.act, Act::Event(_)) {
+            if matches!(node.item.action, Action::Event(_)) {
                 events[node.thread] += 1;
             }
             if let Some((object, element)) = node.element
@@ -442,7 +442,7 @@ fn elements(items: &[Item], thread: usize) -> Vec<Option<((ChannelId, bool), Ele
     items
         .iter()
         .map(|item| {
-            let Act::Event(event) = item.act else {
+            let Action::Event(event) = item.action else {
                 return None;
             };
             let (object, _) = turn(&event)?;

@@ -3,11 +3,11 @@
 //!
 //! Both runs are recordings of the same program. What differs between them is taken apart
 //! into changes ([`change`]): a message goes to another thread, or comes earlier or later;
-//! a thread is told that there is nothing, or that its time is up; a lock changes hands in
+//! an operation finds nothing, or its time is up; a lock changes hands in
 //! another order. A set of them, made in the passing run, is a recording that nobody
 //! recorded ([`compose`]), and a replay says what comes of it. The smallest set that fails
 //! is searched for ([`search`]), each message's and lock's change is taken back as far as
-//! it goes, and what is left is said in words ([`words`]).
+//! it goes, and what is left is said in words ([`describe`]).
 //!
 //! A replay does what the candidate says for as long as the program does; where it does
 //! something else, a thread goes on natively, which is what the rest of an edited
@@ -21,10 +21,10 @@
 
 mod change;
 mod compose;
+mod describe;
 mod run;
 mod search;
 mod trial;
-mod words;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -36,10 +36,10 @@ use serde::{Deserialize, Serialize};
 
 use self::change::{Change, Differences, compare};
 use self::compose::{Candidate, Chosen, Composer};
+pub use self::describe::Decision;
 use self::run::{Key, Numbers, Run};
 use self::search::Tries;
 use self::trial::{Evidence, Finding, decide};
-pub use self::words::Decision;
 
 /// The outcome of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -162,7 +162,7 @@ pub fn minimize(
     }
     Ok(Minimum {
         differences: count,
-        decisions: words::decisions(&composer, &chosen),
+        decisions: describe::decisions(&composer, &chosen),
         changes: chosen.len(),
         tries: options.tries - left,
         complete: left > 0 && !is_over,
@@ -270,11 +270,11 @@ fn groups<T: Ord>(changes: &[usize], of: impl Fn(usize) -> T) -> Vec<Vec<usize>>
     groups.into_values().collect()
 }
 
-/// By the thread that is told something else, or the object with other turns.
+/// By the thread that has other outcomes, or the object with other turns.
 fn by_thread(differences: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
     groups(changes, |change| match &differences.changes[change] {
         Change::Message { from, .. } => (false, from.0),
-        Change::Told { thread, .. } => (false, *thread),
+        Change::Outcomes { thread, .. } => (false, *thread),
         Change::Turn { object, .. } => (true, *object),
     })
 }
@@ -289,7 +289,7 @@ fn by_sender(differences: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
             ..
         } => (0, sender.0 as usize, to.0),
         Change::Message { from, to, .. } => (1, from.0, to.0),
-        Change::Told { thread, .. } => (2, *thread, change),
+        Change::Outcomes { thread, .. } => (2, *thread, change),
         Change::Turn { object, element } => (3, *object, element.thread),
     })
 }

@@ -10,7 +10,7 @@ use rr_channel_log::{Event, Op, Outcome, Recording, StartedProcess, Step};
 
 /// One action of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Act {
+pub(super) enum Action {
     /// Something that its log has.
     Event(Event),
     /// It came to a send.
@@ -20,10 +20,10 @@ pub(super) enum Act {
     },
 }
 
-/// One act, and where in the source it is.
+/// One action, and where in the source it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Item {
-    pub(super) act: Act,
+    pub(super) action: Action,
     /// For [`Run::place`].
     pub(super) place: Option<u32>,
 }
@@ -42,7 +42,7 @@ pub(super) struct Thread {
     pub(super) units: Vec<Unit>,
 }
 
-/// What a thread was told (a message, that there is none, that it may go on), and all
+/// One outcome of a thread (a message, that there is none, that it may go on), and all
 /// that it did upon that.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Unit {
@@ -121,7 +121,7 @@ impl Run {
             for step in recording.steps(thread)? {
                 items.push(match step {
                     Step::Event { event, place } => Item {
-                        act: Act::Event(Event {
+                        action: Action::Event(Event {
                             op: event.op,
                             channel: event.channel.map(channel),
                             outcome: with_sender(event.outcome, shared),
@@ -134,7 +134,7 @@ impl Run {
                         place,
                         ..
                     } => Item {
-                        act: Act::Message {
+                        action: Action::Message {
                             channel: on.map(channel),
                             number,
                         },
@@ -200,7 +200,7 @@ impl Run {
         }
         for thread in &mut self.threads {
             for item in &mut thread.items {
-                if let Act::Event(event) = &mut item.act
+                if let Action::Event(event) = &mut item.action
                     && event.op.is_on_lock()
                     && let Some(lock) = event.channel
                 {
@@ -219,8 +219,8 @@ impl Run {
 
 /// The thread's operations on locks that it names.
 fn locks(thread: &Thread) -> impl Iterator<Item = (Op, ChannelId, Item)> {
-    thread.items.iter().filter_map(|item| match item.act {
-        Act::Event(Event {
+    thread.items.iter().filter_map(|item| match item.action {
+        Action::Event(Event {
             op,
             channel: Some(lock),
             ..
@@ -252,8 +252,8 @@ fn units(items: &[Item]) -> Vec<Unit> {
         outcome: 0,
     }];
     for (at, item) in items.iter().enumerate() {
-        if let Act::Event(event) = item.act
-            && is_told(&event)
+        if let Action::Event(event) = item.action
+            && is_outcome(&event)
         {
             let outcome = match event.outcome {
                 Outcome::Arm(_) => completion(items, at).unwrap_or(at),
@@ -274,7 +274,7 @@ fn units(items: &[Item]) -> Vec<Unit> {
 }
 
 /// Whether the thread learns something by it that it did not bring about itself.
-const fn is_told(event: &Event) -> bool {
+const fn is_outcome(event: &Event) -> bool {
     match event.op {
         Op::SelectedRecv | Op::SelectedSend | Op::Notify => false,
         // Random bytes stay those of the run that passed.
@@ -288,9 +288,9 @@ const fn is_told(event: &Event) -> bool {
 }
 
 fn key(outcome: &Item, event: &Event) -> Key {
-    let event = match outcome.act {
-        Act::Event(completion) => completion,
-        Act::Message { .. } => *event,
+    let event = match outcome.action {
+        Action::Event(completion) => completion,
+        Action::Message { .. } => *event,
     };
     let extra = match event.outcome {
         Outcome::Message { sender, number } => return Key::Message(sender, number),
@@ -305,7 +305,7 @@ fn key(outcome: &Item, event: &Event) -> Key {
 fn completion(items: &[Item], at: usize) -> Option<usize> {
     let mut open = 0;
     for (at, item) in items.iter().enumerate().skip(at) {
-        let Act::Event(event) = item.act else {
+        let Action::Event(event) = item.action else {
             continue;
         };
         match event.op {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Element, counterpart, turn};
 use super::compose::{Chosen, Composer};
-use super::run::{Act, Item, Key, Run, Thread, Unit};
+use super::run::{Action, Item, Key, Run, Thread, Unit};
 
 /// A decision that the failing run takes otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -41,7 +41,7 @@ pub enum Kind {
 
 /// Says a set of changes.
 pub(super) fn decisions(composer: &Composer<'_>, chosen: &Chosen) -> Vec<Decision> {
-    let speaker = Speaker { composer, chosen };
+    let describer = Describer { composer, chosen };
     let mut changes: Vec<usize> = chosen.keys().copied().collect();
     changes.sort_unstable();
     let mut decisions = Vec::new();
@@ -50,48 +50,48 @@ pub(super) fn decisions(composer: &Composer<'_>, chosen: &Chosen) -> Vec<Decisio
     for change in changes {
         match &composer.differences.changes[change] {
             Change::Message { from, to, .. } if from.0 != to.0 => {
-                let event = speaker.event(composer.passing, *from);
+                let event = describer.event(composer.passing, *from);
                 let channel = event.and_then(|event| event.channel);
                 let channel = channel.map(|channel| (channel.creator.0, channel.number));
                 taken.entry((from.0, channel)).or_default().push(change);
             }
             Change::Message { from, to, key } => {
-                decisions.push(speaker.order(change, *from, *to, *key));
+                decisions.push(describer.order(change, *from, *to, *key));
             }
-            Change::Told {
+            Change::Outcomes {
                 thread,
                 removed,
                 inserted,
-            } => decisions.push(speaker.told(*thread, removed, inserted)),
-            Change::Turn { object, element } => decisions.push(speaker.turn(*object, *element)),
+            } => decisions.push(describer.outcomes(*thread, removed, inserted)),
+            Change::Turn { object, element } => decisions.push(describer.turn(*object, *element)),
         }
     }
     decisions.extend(
         taken
             .into_iter()
-            .map(|((thread, _), changes)| speaker.taken(thread, &changes)),
+            .map(|((thread, _), changes)| describer.taken(thread, &changes)),
     );
-    once(decisions)
+    without_repeats(decisions)
 }
 
 /// Two messages that both have to move, past each other, are one decision.
-fn once(decisions: Vec<Decision>) -> Vec<Decision> {
-    let mut said = BTreeSet::new();
+fn without_repeats(decisions: Vec<Decision>) -> Vec<Decision> {
+    let mut seen = BTreeSet::new();
     decisions
         .into_iter()
-        .filter(|decision| said.insert((decision.thread.clone(), decision.text.clone())))
+        .filter(|decision| seen.insert((decision.thread.clone(), decision.text.clone())))
         .collect()
 }
 
 /// A channel's creator and number.
 type Source = Option<(u32, u32)>;
 
-struct Speaker<'a> {
+struct Describer<'a> {
     composer: &'a Composer<'a>,
     chosen: &'a Chosen,
 }
 
-impl Speaker<'_> {
+impl Describer<'_> {
     fn run(&self, is_passing: bool) -> &Run {
         match is_passing {
             true => self.composer.passing,
@@ -107,9 +107,9 @@ impl Speaker<'_> {
         if unit.key == Key::Start {
             return None;
         }
-        match thread.items[unit.outcome].act {
-            Act::Event(event) => Some(event),
-            Act::Message { .. } => None,
+        match thread.items[unit.outcome].action {
+            Action::Event(event) => Some(event),
+            Action::Message { .. } => None,
         }
     }
 
@@ -231,7 +231,7 @@ impl Speaker<'_> {
         }
     }
 
-    fn told(&self, thread: usize, removed: &[usize], inserted: &[usize]) -> Decision {
+    fn outcomes(&self, thread: usize, removed: &[usize], inserted: &[usize]) -> Decision {
         let (passing, failing) = (self.composer.passing, self.composer.failing);
         let ours = &passing.threads[thread];
         let mut places = Vec::new();
@@ -268,7 +268,7 @@ impl Speaker<'_> {
         }
     }
 
-    /// If all that a thread is not told is messages, and it is told something else after
+    /// If all removed outcomes of a thread are messages, and it has another outcome after
     /// what came before them: that comes first.
     fn overtaken(&self, thread: usize, removed: &[usize], inserted: &[usize]) -> Option<Decision> {
         let run = self.composer.passing;
@@ -351,9 +351,9 @@ impl Speaker<'_> {
     ) -> String {
         let run = self.composer.passing;
         let thread = &run.threads[element.thread];
-        let mut own = thread.items.iter().filter(|item| match item.act {
-            Act::Event(event) => turn(&event).is_some_and(|(object, _)| object == (id, is_lock)),
-            Act::Message { .. } => false,
+        let mut own = thread.items.iter().filter(|item| match item.action {
+            Action::Event(event) => turn(&event).is_some_and(|(object, _)| object == (id, is_lock)),
+            Action::Message { .. } => false,
         });
         let place = own
             .nth(element.occurrence)
@@ -363,7 +363,7 @@ impl Speaker<'_> {
 
     /// The outcome that a thread got.
     fn unit(&self, run: &Run, thread: &Thread, unit: &Unit, places: &mut Vec<String>) -> String {
-        let Act::Event(event) = thread.items[unit.outcome].act else {
+        let Action::Event(event) = thread.items[unit.outcome].action else {
             return "something else".to_owned();
         };
         if event.op == Op::Job {
@@ -415,7 +415,7 @@ impl Speaker<'_> {
             .find_map(|run| {
                 let thread = run.threads.iter().find(|thread| thread.id == sender)?;
                 let item = thread.items.iter().find(
-                    |item| matches!(item.act, Act::Message { number: n, .. } if n == number),
+                    |item| matches!(item.action, Action::Message { number: n, .. } if n == number),
                 )?;
                 self.place(run, *item, places)
             })
@@ -458,8 +458,8 @@ fn at_place(place: Option<String>) -> String {
 }
 
 fn is_selection(thread: &Thread, unit: &Unit) -> bool {
-    matches!(thread.items[unit.from].act,
-        Act::Event(event) if matches!(event.op, Op::Select | Op::TrySelect | Op::SelectDeadline))
+    matches!(thread.items[unit.from].action,
+        Action::Event(event) if matches!(event.op, Op::Select | Op::TrySelect | Op::SelectDeadline))
 }
 
 #[cfg(test)]
@@ -474,7 +474,7 @@ mod tests {
             thread: "main".to_owned(),
             places: vec![place.to_owned()],
         };
-        let said = once(vec![
+        let said = without_repeats(vec![
             decision("a arrives before b", "of a"),
             decision("c arrives before d", "of c"),
             decision("a arrives before b", "of b"),
