@@ -10,7 +10,7 @@ use super::replay::project_of;
 use crate::minimize::Minimum;
 use crate::plural::counted;
 use crate::reprise::project::cargo::{Project, Shared};
-use crate::reprise::runner::{self, How, Minimized, Mode};
+use crate::reprise::runner::{self, Minimized, Mode, RunnerOptions};
 use crate::reprise::store::{self, Call, Ending, Entry, Store};
 
 /// Options of a search.
@@ -73,9 +73,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ending> {
     let patched = project.patch()?;
     let scratch = here.dir.join(format!("minimize-{}", std::process::id()));
     fs::create_dir_all(&scratch)?;
-    let how = How {
+    let how = RunnerOptions {
         failing: Some(&failing.dir),
-        ..How::default()
+        ..RunnerOptions::default()
     };
     let times = u64::from(args.tries);
     let runner = runner::arguments(Mode::Minimize, &passing.dir, &scratch, times, how)?;

@@ -7,7 +7,7 @@ use anyhow::{Context, ensure};
 
 use crate::plural::counted;
 use crate::reprise::project::cargo::{EXCEPT, Project, Shared};
-use crate::reprise::runner::{self, How, Mode, Payload};
+use crate::reprise::runner::{self, Mode, Payload, RunnerOptions};
 use crate::reprise::store::chaos::{Chaos, Seeds};
 use crate::reprise::store::{Call, Ending, Size, Store};
 
@@ -91,11 +91,11 @@ pub(crate) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
             size: None,
         };
         entry.set_call(&call)?;
-        let how = How {
+        let how = RunnerOptions {
             chaos,
             places: args.places || args.payload.is_some(),
             payload: args.payload,
-            ..How::default()
+            ..RunnerOptions::default()
         };
         let scratch = entry.dir.join("scratch");
         fs::create_dir(&scratch)?;

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::cause;
 use crate::reprise::project::cargo::{Project, Shared};
-use crate::reprise::runner::{self, How, Mode, Replay, Replays};
+use crate::reprise::runner::{self, Mode, Replay, Replays, RunnerOptions};
 use crate::reprise::store::chaos::Seeds;
 use crate::reprise::store::{self, Ending, Store};
 
@@ -106,11 +106,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<Ending> {
         &entry.dir,
         &scratch,
         args.times,
-        How {
+        RunnerOptions {
             chaos: args.chaos.map(|seeds| seeds.nth(1, None)),
             stop: args.stop,
             fast_timeouts: args.fast_timeouts,
-            ..How::default()
+            ..RunnerOptions::default()
         },
     )?;
     let status = project

@@ -192,7 +192,7 @@ impl Project {
 
     fn plain_in(&self, dir: &Path) -> anyhow::Result<Metadata> {
         let lock = plain_lock(dir);
-        take_over(&self.lock, &lock)?;
+        copy_if_present(&self.lock, &lock)?;
         let mut options = vec!["--all-features".to_owned()];
         options.extend(lock_options(&lock));
         if self.shared.locked {
@@ -213,7 +213,7 @@ impl Project {
         let made = patch::generate(&dir, &replaced)?;
 
         let lock = dir.join("Cargo.lock");
-        renew(&plain_lock(&dir), &lock)?;
+        copy_if_changed(&plain_lock(&dir), &lock)?;
         let mut options = lock_options(&lock);
         for (package, made) in replaced.iter().zip(&made) {
             options.extend(config(
@@ -379,7 +379,7 @@ fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
 }
 
 /// Makes `to` a copy of `from`, if there is one.
-fn take_over(from: &Path, to: &Path) -> anyhow::Result<()> {
+fn copy_if_present(from: &Path, to: &Path) -> anyhow::Result<()> {
     match fs::read(from) {
         Ok(bytes) => copy::write(to, &bytes),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(()),
@@ -389,7 +389,7 @@ fn take_over(from: &Path, to: &Path) -> anyhow::Result<()> {
 
 /// Makes `to` a copy of `from` if `from` changed since that was last done: what cargo
 /// added to `to` meanwhile stays as it is.
-fn renew(from: &Path, to: &Path) -> anyhow::Result<()> {
+fn copy_if_changed(from: &Path, to: &Path) -> anyhow::Result<()> {
     let origin = to.with_extension("origin");
     let bytes = fs::read(from).with_context(|| format!("cannot read {}", from.display()))?;
     if to.exists() && fs::read(&origin).is_ok_and(|known| known == bytes) {

@@ -2,7 +2,7 @@
 //! not.
 //!
 //! Crates that are replaced are recorded. Crates that are known to order threads in other ways
-//! are not, nor is what the sources of any package do by means of `std` ([`named`]).
+//! are not, nor is what the sources of any package do by means of `std` ([`std_names`](super::std_names)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::cargo::{Project, Shared};
 use super::metadata::{in_programs, is_behind, replaceable};
-use super::named::{self, named};
+use super::std_names;
 use crate::reprise::patch::crates;
 
 /// Crates by which threads or tasks synchronise, and whose order is not recorded.
@@ -167,7 +167,7 @@ fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Par
 fn names_in(package: &Package, own: bool) -> BTreeSet<&'static str> {
     let mut names = BTreeSet::new();
     for_each_source(package, own, &mut |text| {
-        names.extend(named(text, own).unwrap_or_default());
+        names.extend(std_names::ordering(text, own).unwrap_or_default());
     });
     names
 }
@@ -179,7 +179,7 @@ pub(crate) fn inputs(metadata: &Metadata) -> BTreeMap<&'static str, BTreeSet<&'s
     for package in in_programs(metadata) {
         if package.source.is_none() {
             for_each_source(package, true, &mut |text| {
-                for (name, what) in named::inputs(text) {
+                for (name, what) in std_names::inputs(text) {
                     inputs.entry(what).or_default().insert(name);
                 }
             });

@@ -4,4 +4,4 @@ pub(super) mod cargo;
 pub(super) mod coverage;
 mod fixed;
 mod metadata;
-mod named;
+mod std_names;

@@ -51,7 +51,7 @@ impl Payload {
 
 /// How to record, or to minimize.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct How<'a> {
+pub(super) struct RunnerOptions<'a> {
     pub(super) chaos: Option<Chaos>,
     pub(super) places: bool,
     pub(super) payload: Option<Payload>,
@@ -135,7 +135,7 @@ pub(super) fn arguments(
     recording: &Path,
     scratch: &Path,
     times: u64,
-    how: How<'_>,
+    how: RunnerOptions<'_>,
 ) -> anyhow::Result<Vec<String>> {
     let program = env::current_exe().context("cannot find the path of this program")?;
     let mode = match mode {

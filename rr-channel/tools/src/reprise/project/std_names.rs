@@ -50,7 +50,7 @@ const INPUTS: &[(&str, &str)] = &[
 
 /// The names in `text`, of [`NAMES`], without `sync`; those of its tests too, if `with_tests`.
 /// `None` if it is no Rust.
-pub(crate) fn named(text: &str, with_tests: bool) -> Option<BTreeSet<&'static str>> {
+pub(crate) fn ordering(text: &str, with_tests: bool) -> Option<BTreeSet<&'static str>> {
     // Most files of most packages.
     if !text.contains("sync") && !text.contains("park") {
         return Some(BTreeSet::new());
@@ -178,7 +178,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, names: &[&str]) {
-        let found: Vec<_> = named(text, false).unwrap().into_iter().collect();
+        let found: Vec<_> = ordering(text, false).unwrap().into_iter().collect();
         assert_eq!(found, names, "{text}");
     }
 
@@ -242,7 +242,7 @@ mod tests {
         );
         let text = "#[cfg(test)]\nmod tests { use std::sync::Mutex; }\nuse std::sync::Once;";
         check(text, &["Once"]);
-        assert_eq!(named(text, true).unwrap().len(), 2);
-        assert_eq!(named("use std::sync::{", true), None);
+        assert_eq!(ordering(text, true).unwrap().len(), 2);
+        assert_eq!(ordering("use std::sync::{", true), None);
     }
 }
