@@ -4,7 +4,7 @@
 //! known at any moment is known of all. A test needs no more runs when its rate is settled:
 //! when the Wilson interval is as narrow as was asked for.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use super::progress::Progress;
 use crate::model::outcome::{Counts, Outcome};
 use crate::model::wilson::Confidence;
 use crate::platform::interrupt::Interrupt;
+use crate::platform::lock::lock;
 use crate::sandbox::{Ending, Isolation, Job, Ran, Sandbox, Scratch};
 use crate::source::Test;
 use crate::store::journal::{Journal, JournalError, Phase, Record, Run, counts};
@@ -40,16 +41,16 @@ pub struct Settings {
 
 /// The journal, and all that is in it.
 #[derive(Debug)]
-pub struct Book {
+pub struct Results {
     journal: Journal,
     /// Everything that was found out, in its order.
     pub records: Vec<Record>,
 }
 
-impl Book {
+impl Results {
     /// A journal with what was found in it.
-    pub const fn new(journal: Journal, records: Vec<Record>) -> Book {
-        Book { journal, records }
+    pub const fn new(journal: Journal, records: Vec<Record>) -> Results {
+        Results { journal, records }
     }
 
     /// Writes down what was found out.
@@ -74,13 +75,13 @@ pub enum Ended {
 
 /// The environment of a campaign.
 #[derive(Debug)]
-pub struct Site<'a> {
+pub struct CampaignContext<'a> {
     /// Where temporary files go.
     pub scratch: &'a Scratch,
     /// The wish to stop it.
     pub interrupt: &'a Interrupt,
     /// The results so far.
-    pub book: &'a Mutex<Book>,
+    pub results: &'a Mutex<Results>,
 }
 
 /// How a test is run in a phase, and what the run says of a replay.
@@ -153,9 +154,9 @@ pub fn run(
     phase: Phase,
     runs: &dyn Runs,
     settings: &Settings,
-    site: &Site<'_>,
+    context: &CampaignContext<'_>,
 ) -> anyhow::Result<Ended> {
-    let begun = lock(site.book);
+    let begun = lock(context.results);
     let progressed = tests.iter().map(|test| Progressed {
         counts: counts(&begun.records, &test.name, &test.subject, phase),
         open: 0,
@@ -176,7 +177,7 @@ pub fn run(
         phase,
         runs,
         settings,
-        site,
+        context,
         shared: &shared,
         progress: &progress,
     };
@@ -190,7 +191,7 @@ pub fn run(
     let shared = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
     match shared.failed {
         Some(error) => Err(error),
-        None if site.interrupt.is_set() => Ok(Ended::Interrupted),
+        None if context.interrupt.is_set() => Ok(Ended::Interrupted),
         None => Ok(Ended::Whole),
     }
 }
@@ -200,7 +201,7 @@ struct Campaign<'a> {
     phase: Phase,
     runs: &'a dyn Runs,
     settings: &'a Settings,
-    site: &'a Site<'a>,
+    context: &'a CampaignContext<'a>,
     shared: &'a Mutex<Shared>,
     progress: &'a Progress,
 }
@@ -236,7 +237,7 @@ impl Campaign<'_> {
     /// The test that has the fewest runs; one that is running already only if there is no
     /// other, so that a test that hangs does not take all places.
     fn take(&self) -> Option<usize> {
-        if self.site.interrupt.is_set() {
+        if self.context.interrupt.is_set() {
             return None;
         }
         let mut shared = lock(self.shared);
@@ -256,25 +257,25 @@ impl Campaign<'_> {
         let sandbox = Sandbox {
             isolation: self.settings.isolation,
             limit: self.settings.limit * test.patience,
-            scratch: self.site.scratch.slot(number)?,
+            scratch: self.context.scratch.slot(number)?,
             number: u32::try_from(number).unwrap_or(0),
         };
         let job = self.runs.job(test, &sandbox)?;
         let ran = sandbox
-            .run(&job, self.site.interrupt)
+            .run(&job, self.context.interrupt)
             .with_context(|| format!("running {}", test.name))?;
         if let Ending::NotStarted(why) = &ran.ending {
             anyhow::bail!("{} cannot be started: {why}", job.program.display());
         }
-        let Some(outcome) = test.expected.judge(&ran.ending) else {
+        let Some(outcome) = test.expected.outcome_of(&ran.ending) else {
             return Ok(None);
         };
         let faithful = self.runs.faithful(test, &sandbox, &ran);
-        let mut book = lock(self.site.book);
-        let before = counts(&book.records, &test.name, &test.subject, self.phase);
+        let mut results = lock(self.context.results);
+        let before = counts(&results.records, &test.name, &test.subject, self.phase);
         let odd = before.total() - before.of(Outcome::Expected);
         let wants_output = outcome != Outcome::Expected && odd < OUTPUTS;
-        book.add(Record::Run(Run {
+        results.add(Record::Run(Run {
             test: test.name.clone(),
             subject: test.subject.clone(),
             phase: self.phase,
@@ -320,11 +321,6 @@ pub(crate) fn from_words(words: &str) -> Option<Ending> {
     }
     let others = [Ending::TimedOut, Ending::Interrupted, Ending::Lost];
     others.into_iter().find(|ending| in_words(ending) == words)
-}
-
-/// A lock whose holder panicked is as good as any: what it guards is changed in one go.
-pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(test)]

@@ -13,10 +13,11 @@ use std::sync::Mutex;
 
 use anyhow::Context;
 
-use super::runs::{self, AsTheyAre, Ended, Runs, Settings, Site};
-use crate::engine::{Engine, How, NotWritten, Replayed};
+use super::runs::{self, AsTheyAre, CampaignContext, Ended, Runs, Settings};
+use crate::engine::{Engine, NotWritten, RecordOptions, Replayed};
 use crate::model::outcome::Outcome;
 use crate::platform::load::{Load, processors};
+use crate::platform::lock::lock;
 use crate::sandbox::{Ending, Job, Ran, Sandbox};
 use crate::source::Test;
 use crate::store::journal::Phase;
@@ -25,7 +26,7 @@ use crate::store::journal::Phase;
 const RECORDINGS: u32 = 3;
 /// Replays that a recording has to survive to be one.
 pub(crate) const FIRST: u64 = 5;
-/// Said of tests whose replays keep to the recording and end otherwise.
+/// Text about tests whose replays keep to the recording and end otherwise.
 pub(crate) const SOMETHING_ELSE: &str = "something else than its messages decides";
 /// How often plain runs and replays take turns.
 const TURNS: u64 = 25;
@@ -87,7 +88,7 @@ impl Wanted<'_> {
 pub(crate) struct Recorder<'a> {
     pub(crate) engine: &'a dyn Engine,
     pub(crate) settings: &'a Settings,
-    pub(crate) site: &'a Site<'a>,
+    pub(crate) context: &'a CampaignContext<'a>,
 }
 
 impl Recorder<'_> {
@@ -95,7 +96,7 @@ impl Recorder<'_> {
         Ok(Sandbox {
             isolation: self.settings.isolation,
             limit: self.settings.limit * test.patience,
-            scratch: self.site.scratch.slot(0)?,
+            scratch: self.context.scratch.slot(0)?,
             number: 0,
         })
     }
@@ -142,18 +143,18 @@ impl Recorder<'_> {
             fs::create_dir_all(wanted.into)
                 .with_context(|| format!("cannot make {}", wanted.into.display()))?;
             let tried = *attempts - first;
-            let how = How {
+            let how = RecordOptions {
                 // Where it does not come by itself, rare orders may bring it.
                 chaos: (tried > 10 && tried.is_multiple_of(2)).then_some(u64::from(*attempts)),
                 places: wanted.places,
             };
             let job = self.engine.record(test, wanted.into, how);
-            let ran = self.sandbox(test)?.run(&job, self.site.interrupt)?;
+            let ran = self.sandbox(test)?.run(&job, self.context.interrupt)?;
             if let Some(why) = self.engine.lost(&ran) {
                 let test = test.name.clone();
                 return Err(NotWritten { test, why }.into());
             }
-            match test.expected.judge(&ran.ending) {
+            match test.expected.outcome_of(&ran.ending) {
                 _ if ran.ending == Ending::Interrupted => return Ok(Attempt::Interrupted),
                 None => anyhow::bail!("{} cannot be recorded: {:?}", test.name, ran.ending),
                 Some(outcome) if !wanted.is(outcome) => {}
@@ -179,8 +180,8 @@ impl Recorder<'_> {
     pub(crate) fn once(&self, test: &Test, into: &Path) -> anyhow::Result<bool> {
         remove(into)?;
         fs::create_dir_all(into).with_context(|| format!("cannot make {}", into.display()))?;
-        let job = self.engine.record(test, into, How::default());
-        let ran = self.sandbox(test)?.run(&job, self.site.interrupt)?;
+        let job = self.engine.record(test, into, RecordOptions::default());
+        let ran = self.sandbox(test)?.run(&job, self.context.interrupt)?;
         Ok(matches!(ran.ending, Ending::Exit(_) | Ending::Signal(_)))
     }
 
@@ -192,7 +193,7 @@ impl Recorder<'_> {
     ) -> anyhow::Result<(Ending, Replayed)> {
         let sandbox = self.sandbox(test)?;
         let job = self.engine.replay(test, recording, &sandbox.scratch);
-        let ran = sandbox.run(&job, self.site.interrupt)?;
+        let ran = sandbox.run(&job, self.context.interrupt)?;
         let replayed = self.engine.replayed(&ran, &sandbox.scratch);
         Ok((ran.ending, replayed))
     }
@@ -245,7 +246,7 @@ impl Runs for Replays<'_> {
     fn faithful(&self, test: &Test, sandbox: &Sandbox, ran: &Ran) -> Option<bool> {
         let replayed = self.engine.replayed(ran, &sandbox.scratch);
         if let Some(why) = replayed.why.first() {
-            runs::lock(self.problems)
+            lock(self.problems)
                 .entry(test.name.clone())
                 .or_insert_with(|| why.clone());
         }
@@ -264,7 +265,7 @@ pub(crate) fn verify(
     engine: &dyn Engine,
     recordings: &BTreeMap<String, PathBuf>,
     settings: &Settings,
-    site: &Site<'_>,
+    context: &CampaignContext<'_>,
 ) -> anyhow::Result<(Ended, BTreeMap<String, String>)> {
     let problems = Mutex::new(BTreeMap::new());
     let quarter = settings.runs / 4;
@@ -291,7 +292,7 @@ pub(crate) fn verify(
         };
         let is_busy = matches!(phase, Phase::Loaded | Phase::Squeezed);
         let _load = is_busy.then(|| Load::of(processors()));
-        if runs::run(tests, phase, how, &settings, site)? == Ended::Interrupted {
+        if runs::run(tests, phase, how, &settings, context)? == Ended::Interrupted {
             return Ok((Ended::Interrupted, BTreeMap::new()));
         }
     }

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 
-use super::tame::Kept;
+use super::tame::RecordingOptions;
 use super::{RunOptions, Work, annotate, print, print_json};
 use crate::campaign::runs::{Ended, from_words, in_words};
 use crate::campaign::tame::{Attempt, FIRST, Recorder, Wanted, remove};
@@ -27,7 +27,7 @@ pub(super) struct Args {
     #[arg(long)]
     locked: bool,
     #[command(flatten)]
-    kept: Kept,
+    kept: RecordingOptions,
     #[command(flatten)]
     options: RunOptions,
     #[command(flatten)]
@@ -164,11 +164,11 @@ impl Check<'_> {
         let old = self.work.state.join("check/old");
         remove(&old)?;
         self.artefact.unpack(self.path, &old)?;
-        let site = self.work.site();
+        let context = self.work.campaign_context();
         let recorder = Recorder {
             engine: self.engine,
             settings: &self.work.settings,
-            site: &site,
+            context: &context,
         };
         let mut different = None;
         let mut most = None;
@@ -229,7 +229,7 @@ impl Check<'_> {
     ) -> anyhow::Result<Option<Checked>> {
         let new = self.work.state.join("check/new");
         let ending = from_words(&self.artefact.ending);
-        let outcome = ending.and_then(|ending| test.expected.judge(&ending));
+        let outcome = ending.and_then(|ending| test.expected.outcome_of(&ending));
         let is_expected = outcome == Some(Outcome::Expected);
         let wanted = Wanted::new(is_expected, self.args.kept.at_most, &new);
         Ok(Some(match recorder.record(test, &wanted)? {

@@ -11,7 +11,7 @@ use rr_channel_tools::minimize::{self, Minimum, Options, Verdict};
 use serde::Serialize;
 
 use super::{ODD, RunOptions, Work, print, print_json};
-use crate::campaign::runs::{Ended, Site};
+use crate::campaign::runs::{CampaignContext, Ended};
 use crate::campaign::tame::{Attempt, Recorded, Recorder, Wanted, remove};
 use crate::engine::{Engine as _, Messages, Processes, messages};
 use crate::sandbox::{Ending, Sandbox};
@@ -124,7 +124,7 @@ impl Explaining<'_> {
         };
         let (pass, fail) = (dir.join("passing"), dir.join("failing"));
         let mut recorded = Vec::new();
-        let site = self.work.site();
+        let context = self.work.campaign_context();
         for (is_expected, into) in [(true, &pass), (false, &fail)] {
             let wanted = Wanted::new(is_expected, self.args.at_most, into);
             let wanted = Wanted {
@@ -134,7 +134,7 @@ impl Explaining<'_> {
             let recorder = Recorder {
                 engine: self.engine,
                 settings: &self.work.settings,
-                site: &site,
+                context: &context,
             };
             match recorder.record(self.test, &wanted)? {
                 Attempt::Interrupted => return Ok(None),
@@ -149,38 +149,38 @@ impl Explaining<'_> {
             explained.timeline = draw(&fail, &page).ok().map(|()| page);
         }
         if let [passed, failed] = recorded.as_slice() {
-            match self.minimize(&site, &dir, passed, failed) {
+            match self.minimize(&context, &dir, passed, failed) {
                 _ if self.work.interrupt.is_set() => return Ok(None),
                 Ok(minimum) => explained.minimum = Some(minimum),
                 Err(error) => explained.problem = Some(format!("{error:#}")),
             }
         }
         if explained.minimum.is_none() {
-            explained.suspects = self.suspects(&site, &dir)?;
+            explained.suspects = self.suspects(&context, &dir)?;
         }
         Ok(Some(explained))
     }
 
-    fn sandbox(&self, site: &Site<'_>) -> anyhow::Result<Sandbox> {
+    fn sandbox(&self, context: &CampaignContext<'_>) -> anyhow::Result<Sandbox> {
         Ok(Sandbox {
             isolation: self.work.settings.isolation,
             limit: self.work.settings.limit,
-            scratch: site.scratch.slot(0)?,
+            scratch: context.scratch.slot(0)?,
             number: 0,
         })
     }
 
     fn minimize(
         &self,
-        site: &Site<'_>,
+        context: &CampaignContext<'_>,
         dir: &Path,
         passed: &Recorded,
         failed: &Recorded,
     ) -> anyhow::Result<Minimum> {
         let mut replay = |log: &Path| {
-            let sandbox = self.sandbox(site)?;
+            let sandbox = self.sandbox(context)?;
             let job = self.engine.replay_log(self.test, log, &sandbox.scratch);
-            let ran = sandbox.run(&job, site.interrupt)?;
+            let ran = sandbox.run(&job, context.interrupt)?;
             if ran.ending == Ending::Interrupted {
                 bail!("interrupted");
             }
@@ -202,7 +202,7 @@ impl Explaining<'_> {
     }
 
     /// The inputs that the test uses besides messages and locks.
-    fn suspects(&self, site: &Site<'_>, dir: &Path) -> anyhow::Result<Vec<String>> {
+    fn suspects(&self, context: &CampaignContext<'_>, dir: &Path) -> anyhow::Result<Vec<String>> {
         let mut suspects = self.engine.uncovered();
         let Ok(processes) = Processes::find() else {
             suspects.push("system calls are unknown: `reprise` is not installed".to_owned());
@@ -210,8 +210,8 @@ impl Explaining<'_> {
         };
         let into = dir.join("calls");
         std::fs::create_dir_all(&into)?;
-        let job = processes.record(self.test, &into, crate::engine::How::default());
-        let ran = self.sandbox(site)?.run(&job, site.interrupt)?;
+        let job = processes.record(self.test, &into, crate::engine::RecordOptions::default());
+        let ran = self.sandbox(context)?.run(&job, context.interrupt)?;
         if ran.ending == Ending::Interrupted {
             return Ok(suspects);
         }

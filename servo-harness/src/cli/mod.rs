@@ -17,7 +17,7 @@ use anyhow::Context;
 use clap::{Parser, Subcommand, ValueEnum};
 use serde::Serialize;
 
-use crate::campaign::runs::{Book, Ended, Settings, Site};
+use crate::campaign::runs::{CampaignContext, Ended, Results, Settings};
 use crate::engine::NotWritten;
 use crate::platform::interrupt::{Interrupt, Interrupted};
 use crate::platform::load::{Load, processors};
@@ -185,7 +185,7 @@ fn duration(text: &str) -> Result<f64, String> {
 
 /// The state of a command: the journal, and how runs are made.
 struct Work {
-    book: Mutex<Book>,
+    results: Mutex<Results>,
     settings: Settings,
     scratch: Scratch,
     interrupt: Interrupt,
@@ -233,7 +233,7 @@ impl Work {
             );
         }
         Ok(Work {
-            book: Mutex::new(Book::new(journal, found.records)),
+            results: Mutex::new(Results::new(journal, found.records)),
             settings: Settings {
                 runs: options.runs,
                 precision: options.precision,
@@ -272,11 +272,11 @@ impl Work {
         Load::of(self.load)
     }
 
-    const fn site(&self) -> Site<'_> {
-        Site {
+    const fn campaign_context(&self) -> CampaignContext<'_> {
+        CampaignContext {
             scratch: &self.scratch,
             interrupt: &self.interrupt,
-            book: &self.book,
+            results: &self.results,
         }
     }
 
@@ -301,7 +301,7 @@ fn interrupted(signal: Option<i32>) -> ExitCode {
     }))
 }
 
-fn begin_anew(path: &Path) -> anyhow::Result<(Journal, crate::store::journal::Found)> {
+fn begin_anew(path: &Path) -> anyhow::Result<(Journal, crate::store::journal::JournalContents)> {
     std::fs::remove_file(path).with_context(|| format!("cannot remove {}", path.display()))?;
     Ok(Journal::open(path)?)
 }

@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 
 use super::{RunOptions, Work, print, print_json};
-use crate::campaign::runs::{self, AsTheyAre, lock};
+use crate::campaign::runs::{self, AsTheyAre};
+use crate::platform::lock::lock;
 use crate::report::summary::Summary;
 use crate::source::Source;
 use crate::store::journal::Phase;
@@ -30,14 +31,14 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Phase::Plain,
         &AsTheyAre,
         &work.settings,
-        &work.site(),
+        &work.campaign_context(),
     );
     // Also of what came to an end too early, all is shown that is known.
     let complete = ended
         .as_ref()
         .is_ok_and(|ended| *ended == runs::Ended::Whole);
-    let book = lock(&work.book);
-    let summary = Summary::of_tests(&tests, &book.records, work.is_isolated(), complete);
+    let results = lock(&work.results);
+    let summary = Summary::of_tests(&tests, &results.records, work.is_isolated(), complete);
     if args.options.json {
         print_json(&summary)?;
     } else {

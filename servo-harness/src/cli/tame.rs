@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use super::{RunOptions, Work, is_resumable, print, print_json};
-use crate::campaign::runs::{self, AsTheyAre, Ended, in_words, lock};
+use crate::campaign::runs::{self, AsTheyAre, Ended, in_words};
 use crate::campaign::suspects;
 use crate::campaign::tame::{self, Attempt, Recorder, Wanted, verify};
 use crate::engine::{Choice, Engine, Processes};
 use crate::model::outcome::Outcome;
+use crate::platform::lock::lock;
 use crate::report::summary::{Row, Summary};
 use crate::source::{Source, Test};
 use crate::store::artefact::Artefact;
@@ -18,7 +19,7 @@ use crate::store::journal::{Phase, Record, Tamed, counts};
 /// Options of everything that has to do with recordings.
 #[derive(Debug, Clone, clap::Args)]
 #[command(next_help_heading = "Recordings")]
-pub(super) struct Kept {
+pub(super) struct RecordingOptions {
     /// Directory of the recordings, to be checked in
     #[arg(long, value_name = "DIR", default_value = "tests/recordings")]
     pub(super) recordings: PathBuf,
@@ -40,7 +41,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "OUTCOME", default_value = "expected")]
     keep: Keep,
     #[command(flatten)]
-    kept: Kept,
+    kept: RecordingOptions,
     #[command(flatten)]
     options: RunOptions,
     #[command(flatten)]
@@ -68,7 +69,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Phase::Plain,
         &AsTheyAre,
         &work.settings,
-        &work.site(),
+        &work.campaign_context(),
     )?;
     drop(load);
     if ended == Ended::Interrupted {
@@ -110,8 +111,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn summary(work: &Work, tests: &[Test], complete: bool) -> Summary {
-    let book = lock(&work.book);
-    Summary::of_tests(tests, &book.records, work.is_isolated(), complete)
+    let results = lock(&work.results);
+    Summary::of_tests(tests, &results.records, work.is_isolated(), complete)
 }
 
 fn show(args: &Args, work: &Work, summary: &Summary) -> anyhow::Result<ExitCode> {
@@ -200,7 +201,7 @@ impl Taming<'_> {
             self.engine,
             &recordings,
             &self.work.settings,
-            &self.work.site(),
+            &self.work.campaign_context(),
         )?;
         if ended == Ended::Whole {
             for test in recorded() {
@@ -230,11 +231,11 @@ impl Taming<'_> {
         let is_named = |test: &&Test| odd.iter().any(|odd| odd.test == test.name);
         let (named, others): (Vec<&Test>, Vec<&Test>) =
             tests.iter().filter_map(of_name).partition(is_named);
-        let site = self.work.site();
+        let context = self.work.campaign_context();
         let recorder = Recorder {
             engine: &engine,
             settings: &self.work.settings,
-            site: &site,
+            context: &context,
         };
         let into = self.work.state.join("suspects");
         let found = suspects::find(&named, &others, &recorder, &engine, &into)?;
@@ -243,7 +244,7 @@ impl Taming<'_> {
                 let problem = tamed.problem.unwrap_or_default();
                 let problem = format!("{problem}, perhaps {suspected}");
                 tell!("servo-harness: {}: possible cause: {suspected}", tamed.test);
-                lock(&self.work.book).add(Record::Tamed(Tamed {
+                lock(&self.work.results).add(Record::Tamed(Tamed {
                     problem: Some(problem),
                     ..tamed
                 }))?;
@@ -259,21 +260,25 @@ impl Taming<'_> {
 
     /// The result of the last time, if it is the same test.
     fn known(&self, test: &Test) -> Option<Tamed> {
-        let book = lock(&self.work.book);
-        let found = book.records.iter().rev().find_map(|record| match record {
-            Record::Tamed(tamed) if tamed.test == test.name => Some(tamed.clone()),
-            _ => None,
-        });
+        let results = lock(&self.work.results);
+        let found = results
+            .records
+            .iter()
+            .rev()
+            .find_map(|record| match record {
+                Record::Tamed(tamed) if tamed.test == test.name => Some(tamed.clone()),
+                _ => None,
+            });
         found.filter(|tamed| tamed.subject == test.subject && tamed.engine == self.engine.name())
     }
 
     /// Records the test; whether there is a recording, `None` if it was interrupted.
     fn record(&self, test: &Test, dir: &Path) -> anyhow::Result<Option<bool>> {
-        let site = self.work.site();
+        let context = self.work.campaign_context();
         let recorder = Recorder {
             engine: self.engine,
             settings: &self.work.settings,
-            site: &site,
+            context: &context,
         };
         let wanted = Wanted::new(
             self.args.keep == Keep::Expected,
@@ -318,7 +323,7 @@ impl Taming<'_> {
             }
         }
         let has_recording = tamed.artefact.is_some();
-        lock(&self.work.book).add(Record::Tamed(tamed))?;
+        lock(&self.work.results).add(Record::Tamed(tamed))?;
         Ok(Some(has_recording))
     }
 
@@ -349,8 +354,8 @@ impl Taming<'_> {
     fn before(&self, test: &Test) -> (u64, u64) {
         let subject = self.plain.iter().find(|plain| plain.name == test.name);
         let subject = subject.map_or("", |plain| plain.subject.as_str());
-        let book = lock(&self.work.book);
-        let counts = counts(&book.records, &test.name, subject, Phase::Plain);
+        let results = lock(&self.work.results);
+        let counts = counts(&results.records, &test.name, subject, Phase::Plain);
         (counts.of(Outcome::Expected), counts.total())
     }
 
@@ -360,7 +365,7 @@ impl Taming<'_> {
             return Ok(());
         };
         let (mut after, mut unfaithful) = ((0, 0), 0);
-        for record in &lock(&self.work.book).records {
+        for record in &lock(&self.work.results).records {
             if let Record::Run(run) = record
                 && run.test == test.name
                 && run.subject == known.recording
@@ -385,7 +390,7 @@ impl Taming<'_> {
             );
             tell!("servo-harness: {}: {why}", test.name);
             Artefact::remove(&place)?;
-            lock(&self.work.book).add(Record::Tamed(Tamed {
+            lock(&self.work.results).add(Record::Tamed(Tamed {
                 artefact: None,
                 problem: Some(why),
                 ..known

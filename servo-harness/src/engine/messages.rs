@@ -13,8 +13,8 @@ use rr_channel_log::Recording;
 use rr_channel_tools::log_tool;
 use rr_channel_tools::reprise::{PatchedProject, Reported};
 
-use super::afresh::write_afresh;
-use super::{Engine, How, Replayed};
+use super::large_pieces::rewrite;
+use super::{Engine, RecordOptions, Replayed};
 use crate::sandbox::{Job, Ran};
 use crate::source::{Cargo, Search, Source, Test};
 
@@ -126,7 +126,7 @@ impl Engine for Messages {
                 let tests = source.tests_by(&Patched(project), search)?;
                 for executable in executables(&tests) {
                     // If that fails, replays take longer.
-                    let _ = write_afresh(executable);
+                    let _ = rewrite(executable);
                 }
                 Ok(tests)
             }
@@ -138,14 +138,14 @@ impl Engine for Messages {
         // Otherwise there is one executable for both.
         if self.project.is_some() {
             for executable in executables(plain) {
-                write_afresh(executable)
+                rewrite(executable)
                     .with_context(|| format!("cannot write {} anew", executable.display()))?;
             }
         }
         Ok(())
     }
 
-    fn record(&self, test: &Test, into: &Path, how: How) -> Job {
+    fn record(&self, test: &Test, into: &Path, how: RecordOptions) -> Job {
         let mut job = test
             .job
             .clone()

@@ -3,7 +3,7 @@
 //! An engine makes commands; the harness runs them as it runs tests, in sandboxes and with
 //! limits, and asks the engine what a replay that has ended was worth.
 
-mod afresh;
+mod large_pieces;
 pub(crate) mod messages;
 mod processes;
 
@@ -18,7 +18,7 @@ use crate::source::{Search, Source, Test};
 
 /// How to record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct How {
+pub struct RecordOptions {
     /// Make rare orders likely, with this seed.
     pub chaos: Option<u64>,
     /// Record where in the source things happen.
@@ -66,7 +66,7 @@ pub trait Engine: Sync {
     fn even(&self, plain: &[Test]) -> anyhow::Result<()>;
 
     /// The command that records a run into the empty directory `into`.
-    fn record(&self, test: &Test, into: &Path, how: How) -> Job;
+    fn record(&self, test: &Test, into: &Path, how: RecordOptions) -> Job;
 
     /// The reason why the recording of a run is not whole: it could not be written,
     /// for instance because the disk is full.

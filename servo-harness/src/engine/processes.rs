@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-use super::{Engine, How, Replayed};
+use super::{Engine, RecordOptions, Replayed};
 use crate::sandbox::{Ending, Job, Ran};
 use crate::source::{Search, Source, Test, find_program};
 
@@ -67,7 +67,7 @@ impl Engine for Processes {
         Ok(())
     }
 
-    fn record(&self, test: &Test, into: &Path, _: How) -> Job {
+    fn record(&self, test: &Test, into: &Path, _: RecordOptions) -> Job {
         let mut job = self.call(test, &["record", "--quiet", "--output"], into);
         job.args
             .extend(["--".into(), test.job.program.clone().into()]);

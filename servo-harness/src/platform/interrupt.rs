@@ -4,11 +4,13 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicI32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use super::lock::lock;
 
 /// Whether to stop. Once set it stays so.
 #[derive(Debug, Clone)]
@@ -80,7 +82,7 @@ impl Interrupt {
             let _ = inner
                 .why
                 .compare_exchange(0, why, Ordering::SeqCst, Ordering::SeqCst);
-            *inner.hold.lock().unwrap_or_else(PoisonError::into_inner) = None;
+            *lock(&inner.hold) = None;
         }
     }
 

@@ -1,4 +1,5 @@
-//! Signals and processors of the machine.
+//! Signals, processors and locks.
 
 pub mod interrupt;
 pub(crate) mod load;
+pub(crate) mod lock;

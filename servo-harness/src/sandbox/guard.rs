@@ -17,7 +17,7 @@ use anyhow::anyhow;
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::Ending;
-use super::inside::{GUARD, Said};
+use super::inside::{GUARD, SupervisorMessage};
 use crate::platform::interrupt::Interrupt;
 
 /// The part of a command's output that is read.
@@ -76,7 +76,7 @@ pub(crate) fn output(
         Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error.into()),
         _ => {}
     }
-    match Said::parse(&said).map(|said| said.ending) {
+    match SupervisorMessage::parse(&said).map(|said| said.ending) {
         Some(Ending::NotStarted(why)) => Err(anyhow!(why)),
         _ => Ok(output),
     }

@@ -22,7 +22,7 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -37,6 +37,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::Ending;
+use crate::platform::lock::lock;
 
 /// The first argument of a process around a test.
 pub(crate) const SANDBOX: &str = "__sandbox";
@@ -54,7 +55,7 @@ pub(crate) const NOTHING: &str = "__nothing";
 /// Held by whoever starts children, forgets those that have ended, or ends them all.
 fn children() -> MutexGuard<'static, ()> {
     static CHILDREN: Mutex<()> = Mutex::new(());
-    CHILDREN.lock().unwrap_or_else(PoisonError::into_inner)
+    lock(&CHILDREN)
 }
 
 /// Does what the arguments say, if they are those of a process around a test.
@@ -75,21 +76,21 @@ pub(crate) fn enter() -> Option<ExitCode> {
 }
 
 fn failed(error: &io::Error) -> ExitCode {
-    Said::failed(error).say();
+    SupervisorMessage::failed(error).say();
     ExitCode::FAILURE
 }
 
 /// A message about a test to the harness.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct SupervisorMessage {
     pub(super) ending: Ending,
     pub(super) time: Duration,
     pub(super) left: u64,
 }
 
-impl Said {
-    fn failed(error: &io::Error) -> Said {
-        Said {
+impl SupervisorMessage {
+    fn failed(error: &io::Error) -> SupervisorMessage {
+        SupervisorMessage {
             ending: Ending::NotStarted(error.to_string()),
             time: Duration::ZERO,
             left: 0,
@@ -110,7 +111,7 @@ impl Said {
     }
 
     /// Reads what was said; the first line counts.
-    pub(super) fn parse(bytes: &[u8]) -> Option<Said> {
+    pub(super) fn parse(bytes: &[u8]) -> Option<SupervisorMessage> {
         let text = String::from_utf8_lossy(bytes);
         let (line, _) = text.split_once('\n')?;
         let mut words = line.splitn(5, ' ');
@@ -123,7 +124,7 @@ impl Said {
             "failed" => Ending::NotStarted(words.next()?.trim_end().to_owned()),
             _ => return None,
         };
-        Some(Said { ending, time, left })
+        Some(SupervisorMessage { ending, time, left })
     }
 }
 
@@ -143,7 +144,7 @@ fn sandbox(args: &[OsString]) -> io::Result<()> {
     end_all_on_hang_up();
     let said = run(job, true, None).and_then(|said| said.ok_or_else(missing));
     let left = end_all_below(&children());
-    Said { left, ..said? }.say();
+    SupervisorMessage { left, ..said? }.say();
     Ok(())
 }
 
@@ -243,7 +244,7 @@ fn first_of_namespace(args: &[OsString]) -> io::Result<()> {
     };
     let own = getpid();
     let left = processes().filter(|process| process.pid != own).count() as u64;
-    Said { left, ..said }.say();
+    SupervisorMessage { left, ..said }.say();
     Ok(())
 }
 
@@ -282,7 +283,11 @@ fn on_hang_up(then: impl FnOnce() + Send + 'static) {
 
 /// Runs the test to its end; other children that end meanwhile are forgotten. In a variable
 /// it may find the id that it is going to have; `None` if it had another one.
-fn run(job: &[OsString], in_group: bool, id: Option<(&OsString, u32)>) -> io::Result<Option<Said>> {
+fn run(
+    job: &[OsString],
+    in_group: bool,
+    id: Option<(&OsString, u32)>,
+) -> io::Result<Option<SupervisorMessage>> {
     let [program, args @ ..] = job else {
         return Err(missing());
     };
@@ -313,7 +318,7 @@ fn run(job: &[OsString], in_group: bool, id: Option<(&OsString, u32)>) -> io::Re
         // It may have no members any more.
         let _ = kill_process_group(group, Signal::KILL);
     }
-    Ok(Some(Said {
+    Ok(Some(SupervisorMessage {
         ending,
         time,
         left: 0,
@@ -423,13 +428,17 @@ mod tests {
 
     #[test]
     fn messages_of_the_supervisor_read_back() {
-        let said = |ending| Said {
+        let said = |ending| SupervisorMessage {
             ending,
             time: Duration::from_nanos(25),
             left: 3,
         };
-        let check =
-            |text: &str, ending| assert_eq!(Said::parse(text.as_bytes()), Some(said(ending)));
+        let check = |text: &str, ending| {
+            assert_eq!(
+                SupervisorMessage::parse(text.as_bytes()),
+                Some(said(ending))
+            )
+        };
         check("exit 101 25 3 \n", Ending::Exit(101));
         check("signal 6 25 3 \nmore", Ending::Signal(6));
         check(
@@ -437,7 +446,7 @@ mod tests {
             Ending::NotStarted("no such file".to_owned()),
         );
         for text in ["", "exit 1", "exit 1 2 3", "exit x 2 3 \n", "odd 1 2 3 \n"] {
-            assert_eq!(Said::parse(text.as_bytes()), None, "{text}");
+            assert_eq!(SupervisorMessage::parse(text.as_bytes()), None, "{text}");
         }
     }
 }

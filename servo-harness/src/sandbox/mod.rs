@@ -389,7 +389,7 @@ impl<'a> Watched<'a> {
         // Whoever could write more has ended by now, or is none of ours.
         self.child.wait()?;
         self.drain();
-        let (ending, time, left) = inside::Said::parse(&said)
+        let (ending, time, left) = inside::SupervisorMessage::parse(&said)
             .map_or((Ending::Lost, Duration::ZERO, 0), |said| {
                 (said.ending, said.time, said.left)
             });

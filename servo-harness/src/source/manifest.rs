@@ -11,7 +11,7 @@ use anyhow::{Context, bail, ensure};
 use serde_json::{Map, Value};
 
 use super::Expected;
-use super::metadata::{Known, Metadata};
+use super::metadata::{Metadata, TestMetadata};
 
 /// A test of a manifest.
 #[derive(Debug, PartialEq, Eq)]
@@ -43,7 +43,7 @@ pub(super) fn read(path: &Path, metadata: Option<Metadata<'_>>) -> anyhow::Resul
         let urls: Vec<&str> = tests.iter().map(|(url, _)| &**url).collect();
         let known = match &mut metadata {
             Some(metadata) => metadata.of(&file, &urls)?,
-            None => vec![Known::default(); urls.len()],
+            None => vec![TestMetadata::default(); urls.len()],
         };
         disabled += known.iter().filter(|known| known.is_disabled).count();
         let enabled = tests.into_iter().zip(known);

@@ -27,7 +27,7 @@ use super::condition::{Properties, holds};
 
 /// The metadata of a test.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) struct Known {
+pub(super) struct TestMetadata {
     pub(super) expected: Expected,
     /// It is not run.
     pub(super) is_disabled: bool,
@@ -54,7 +54,7 @@ impl<'a> Metadata<'a> {
     ///
     /// # Errors
     /// If a file cannot be read, or what it says of these tests is not understood.
-    pub(super) fn of(&mut self, file: &str, urls: &[&str]) -> anyhow::Result<Vec<Known>> {
+    pub(super) fn of(&mut self, file: &str, urls: &[&str]) -> anyhow::Result<Vec<TestMetadata>> {
         let path = self.dir.join(format!("{file}.ini"));
         let own = File::read(&path)?;
         let mut above = Vec::new();
@@ -92,16 +92,16 @@ impl<'a> Metadata<'a> {
                     Ok(None)
                 };
                 if get("disabled")?.is_some_and(|(_, value)| value != "@False") {
-                    return Ok(Known {
+                    return Ok(TestMetadata {
                         is_disabled: true,
-                        ..Known::default()
+                        ..TestMetadata::default()
                     });
                 }
                 let expected = match get("expected")? {
                     Some((path, value)) => outcome(value).with_context(|| in_words(path))?,
                     None => Expected::default(),
                 };
-                Ok(Known {
+                Ok(TestMetadata {
                     expected,
                     is_disabled: false,
                 })
@@ -328,7 +328,7 @@ mod tests {
     use super::*;
 
     /// The metadata of the tests of `d/e/a.html`, with `d/__dir__.ini`.
-    fn known(text: &str, dir: &str, urls: &[&str]) -> anyhow::Result<Vec<Known>> {
+    fn known(text: &str, dir: &str, urls: &[&str]) -> anyhow::Result<Vec<TestMetadata>> {
         let root = tempfile::tempdir().unwrap();
         fs::create_dir_all(root.path().join("d/e")).unwrap();
         fs::write(root.path().join("d/e/a.html.ini"), text).unwrap();

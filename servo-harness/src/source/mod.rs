@@ -54,7 +54,7 @@ pub enum Expected {
 
 impl Expected {
     /// The outcome of a run that ended like this; `None` if it says nothing about the test.
-    pub fn judge(self, ending: &Ending) -> Option<Outcome> {
+    pub fn outcome_of(self, ending: &Ending) -> Option<Outcome> {
         let (was, outcome) = match ending {
             Ending::Exit(0) => (Expected::Success, Outcome::Unexpected),
             Ending::Exit(_) => (Expected::Failure, Outcome::Unexpected),
@@ -439,7 +439,11 @@ mod tests {
     fn the_expectation_decides_the_outcome_of_an_ending() {
         use Ending::{Exit, Interrupted, Signal, TimedOut};
         let check = |expected: Expected, ending: &Ending, outcome| {
-            assert_eq!(expected.judge(ending), outcome, "{expected:?} {ending:?}");
+            assert_eq!(
+                expected.outcome_of(ending),
+                outcome,
+                "{expected:?} {ending:?}"
+            );
         };
         check(Expected::Success, &Exit(0), Some(Outcome::Expected));
         check(Expected::Success, &Exit(1), Some(Outcome::Unexpected));

@@ -154,7 +154,7 @@ pub struct Journal {
 
 /// The content of a file that is opened.
 #[derive(Debug, Default)]
-pub struct Found {
+pub struct JournalContents {
     /// Everything, in its order.
     pub records: Vec<Record>,
     /// Lines that were damaged.
@@ -174,7 +174,7 @@ impl Journal {
     ///
     /// # Errors
     /// If the file cannot be used, is in use, or is something else.
-    pub fn open(path: &Path) -> Result<(Journal, Found), JournalError> {
+    pub fn open(path: &Path) -> Result<(Journal, JournalContents), JournalError> {
         let failed = |what| {
             move |error| JournalError::Io {
                 what,
@@ -243,8 +243,8 @@ fn line(record: &Record) -> String {
 
 /// Reads what is whole, and how long that is; or the first line, if it is that of something
 /// else.
-pub(crate) fn read(bytes: &[u8]) -> Result<(Found, u64), String> {
-    let mut found = Found::default();
+pub(crate) fn read(bytes: &[u8]) -> Result<(JournalContents, u64), String> {
+    let mut found = JournalContents::default();
     let mut len = 0;
     let mut is_first = true;
     for line in bytes.split_inclusive(|byte| *byte == b'\n') {

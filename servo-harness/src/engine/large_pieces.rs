@@ -19,7 +19,7 @@ const PIECE: usize = 128 << 10;
 ///
 /// # Errors
 /// If it cannot be read or its copy not be written; then the executable is as it was.
-pub(super) fn write_afresh(executable: &Path) -> io::Result<()> {
+pub(super) fn rewrite(executable: &Path) -> io::Result<()> {
     let found = fs::metadata(executable)?;
     let note = beside(executable, "afresh");
     // A file that is built anew is another one.
@@ -81,17 +81,17 @@ mod tests {
         fs::write(&path, &content).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o750)).unwrap();
         let before = fs::metadata(&path).unwrap();
-        write_afresh(&path).unwrap();
+        rewrite(&path).unwrap();
         let after = fs::metadata(&path).unwrap();
         assert_ne!(before.ino(), after.ino());
         assert_eq!(before.modified().unwrap(), after.modified().unwrap());
         assert_eq!(before.mode(), after.mode());
         assert_eq!(fs::read(&path).unwrap(), content);
 
-        write_afresh(&path).unwrap();
+        rewrite(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().ino(), after.ino());
         fs::write(&path, "built anew").unwrap();
-        write_afresh(&path).unwrap();
+        rewrite(&path).unwrap();
         assert_eq!(fs::read(&path).unwrap(), b"built anew");
         assert_ne!(fs::metadata(&path).unwrap().ino(), after.ino());
     }
@@ -103,7 +103,7 @@ mod tests {
         fs::write(&path, "it").unwrap();
         let copy = format!("program.copy-{}", std::process::id());
         fs::create_dir(dir.path().join(copy)).unwrap();
-        assert!(write_afresh(&path).is_err());
+        assert!(rewrite(&path).is_err());
         assert_eq!(fs::read(&path).unwrap(), b"it");
     }
 }
