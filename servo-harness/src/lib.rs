@@ -1,11 +1,12 @@
-//! Finds the intermittent tests of a suite, and says how often they fail.
+//! Finds the intermittent tests of a suite, measures how often they fail, and replays a good
+//! run.
 //!
-//! `servo-harness survey` runs every test many times ([`campaign`]), each run in a [`sandbox`]
-//! that it cannot leave, and writes what became of it to a [journal](store::journal) that survives being
-//! killed. Tests come from cargo, nextest, test executables, lists or manifests of web
-//! platform tests ([`source`]). A run ends in one [`Outcome`]; [`Counts`] adds them up. From
-//! counts come a rate with its [`wilson`](wilson()) interval, and the [`fisher_exact`] p-value for
-//! "before" against "after" ([`report`]).
+//! `servo-harness survey` runs every test many times ([`campaign`]). Each run has a [`sandbox`]
+//! that no process leaves, and its outcome goes to a [journal](store::journal) that survives
+//! being killed. Tests come from cargo, nextest, test executables, lists or manifests of web
+//! platform tests ([`source`]). A run has one [`Outcome`]; [`Counts`] adds them up. Counts give
+//! a rate with its [`wilson`](wilson()) interval, and the [`fisher_exact`] p-value of "before"
+//! against "after" ([`report`]).
 //!
 //! # Layers
 //!
@@ -13,7 +14,7 @@
 //!
 //! | layer | modules | purpose |
 //! |---|---|---|
-//! | 1 | `platform` | signals, processors |
+//! | 1 | `platform` | signals, processors, locks |
 //! | 2 | `model` | outcomes of runs, and the statistics over them |
 //! | 3 | `sandbox` | one run, whose processes end with it |
 //! | 4 | `store` | the journal of a survey, recordings beside the tests |

@@ -1,4 +1,4 @@
-//! How a process ends that stands for another one.
+//! Ends this process as another one ended.
 
 use rustix::process::{Resource, Rlimit, Signal, getpid, kill_process, setrlimit};
 

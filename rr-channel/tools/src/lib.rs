@@ -1,8 +1,8 @@
 //! The command-line tools of `rr-channel`.
 //!
 //! [`reprise`] is `cargo reprise`: it records and replays the tests and programs of a
-//! project whose source it does not touch. [`log_tool`] is `rr-channel`: it shows what was
-//! recorded. [`minimize`] finds what makes the difference between two recordings.
+//! project without changes to its source. [`log_tool`] is `rr-channel`: it shows recordings.
+//! [`minimize`] finds the decisions that make the difference between two recordings.
 //!
 //! # Layers
 //!
@@ -13,7 +13,7 @@
 //! | 1 | `ending`, `plural` | ends this process by a signal; numbers in words |
 //! | 2 | `report` | reports of a replay's processes, as one |
 //! | 3 | `log_tool` | shows recordings |
-//! | 4 | `minimize` | finds what makes the difference between two recordings |
+//! | 4 | `minimize` | finds the decisions that make two recordings differ |
 //! | 5 | `reprise` | records and replays projects |
 
 mod ending;

@@ -1,8 +1,8 @@
-//! The reports of a replay's processes (`RR_CHANNEL_REPORT`), as one report.
+//! Joins the reports of a replay's processes (`RR_CHANNEL_REPORT`) into one.
 //!
-//! Each process that a replayed one starts has a report of its own beside that one's:
-//! `report.2.1` is of process 0.2.1. What it says is taken over with the process's name
-//! before it, and what was recorded and did not come about is added.
+//! Each process that a replayed process starts writes a report beside that one's: `report.2.1`
+//! belongs to process 0.2.1. Its lines are added with the name of the process in front. A
+//! recorded process without a report is added as a desynchronisation.
 
 use std::fs;
 use std::io::ErrorKind;

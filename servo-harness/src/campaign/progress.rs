@@ -1,4 +1,4 @@
-//! How far a campaign is, on a terminal.
+//! Shows the progress of a campaign on a terminal.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
-//! Many runs of many tests, a few at a time, each written down when it has ended.
+//! Runs many tests many times, a few at a time, and writes down each run that has ended.
 //!
-//! Tests take turns: each has its second run when all had their first, so that what is
-//! known at any moment is known of all. A test needs no more runs when its rate is settled:
-//! when the Wilson interval is as narrow as was asked for.
+//! Tests alternate: no test has its second run before every test had its first. So the results
+//! are equally complete for all tests at any moment. A test needs no more runs when its Wilson
+//! interval is as narrow as was asked for.
 
 use std::sync::{Mutex, PoisonError};
 use std::thread;

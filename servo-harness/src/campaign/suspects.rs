@@ -1,10 +1,10 @@
 //! Causes other than messages that may decide a test, found in the system calls that it makes.
 //!
-//! A replay of messages fixes neither clocks nor the order of files, neither the network nor
-//! other processes. A recording of the whole process (by `reprise`, where it is there) has
-//! all calls. A source that the test uses more than any test does whose replays are as they
-//! should be is suspected; if there is none, each that not all of those use. A suspicion is
-//! no proof: it says where to look.
+//! A replay of messages fixes neither clocks, the order of files, the network, nor other
+//! processes. A recording of the whole process (by `reprise`, if it is installed) has all
+//! system calls. An input is suspected if the test uses it more than every test that replays
+//! well. If there is none, each input is suspected that not all of those use. A suspicion is no
+//! proof: it says where to look.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -1,10 +1,10 @@
-//! From an intermittent test to a recording that is replayed instead of it.
+//! Records intermittent tests and measures how their recordings replay.
 //!
-//! A run is recorded until one ends as wanted, the later ones in chaos, where the engine
-//! knows it. A recording counts if a few replays go its way; of a test of which no recording
-//! does, that is said, with what was seen. What replays are worth is then measured as plain
-//! runs were: on a quiet machine, on one whose processors are all busy and where chaos delays
-//! threads, and at a low priority on a busy one.
+//! Runs are recorded until one has the wanted outcome, the later ones under chaos if the engine
+//! supports it. A recording is kept if a few replays follow it. If no recording of a test does,
+//! the result says why. Replays are then measured as plain runs were: on a quiet machine, on
+//! one whose processors are all busy and where chaos delays threads, and at a low priority on a
+//! busy one.
 
 use std::collections::BTreeMap;
 use std::fs;

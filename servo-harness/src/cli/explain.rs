@@ -1,4 +1,4 @@
-//! `servo-harness explain`: what decides whether an intermittent test passes.
+//! `servo-harness explain`: finds the decisions that make an intermittent test pass or fail.
 
 use std::fs::File;
 use std::io::{BufWriter, Write as _};

@@ -1,4 +1,4 @@
-//! `servo-harness report`: what was found out, as files for others.
+//! `servo-harness report`: writes the results as files.
 
 use std::fs;
 use std::path::{Path, PathBuf};

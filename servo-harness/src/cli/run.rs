@@ -1,8 +1,8 @@
-//! `servo-harness run`: a command once, as tests are run, for other tools that start tests.
+//! `servo-harness run`: runs one command in a sandbox, for other tools that start tests.
 //!
-//! It has a namespace of processes (or a group) and a `TMPDIR` of its own, no standard input,
-//! and this process's output; what it leaves behind is ended with it. Where namespaces are not
-//! allowed nothing is said of that: it would be said of each test.
+//! The command has a process namespace (or a group) and a `TMPDIR` of its own, no standard
+//! input, and the output of this process. Processes that it leaves behind are killed. A machine
+//! without namespaces causes no message here: it would appear for each test.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! `servo-harness survey`.
+//! `servo-harness survey`: runs every test many times.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `servo-harness tame`: records intermittent tests, and says what replays make of them.
+//! `servo-harness tame`: records intermittent tests and reports their replays.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,10 +1,11 @@
-//! Executables, written anew.
+//! Rewrites executables in large pieces.
 //!
-//! Linkers write through a mapping, so what they wrote lies in memory page by page. Each of
-//! these pages is mapped into each process that executes the file, a few at a time, which is a
-//! fifth of a short test's time where a program is as large as one that records. A copy that
-//! was written in large pieces lies there in large pieces, where the file system can do that.
-//! The plain executables that replays are compared with in time are written anew as well.
+//! Linkers write through a mapping, so their output is in the page cache page by page. Each of
+//! these pages is mapped into each process that executes the file, a few at a time. For a
+//! program as large as one that records, that takes a fifth of the time of a short test. A copy
+//! that was written in large pieces is cached in large pieces, where the file system supports
+//! that. The plain executables are rewritten too, because replays are compared with them in
+//! time.
 
 use std::fs::{self, File, FileTimes, OpenOptions};
 use std::io::{self, Read as _, Write as _};

@@ -1,7 +1,7 @@
 //! Engines, which record a run of a test and replay it: one interface for all.
 //!
-//! An engine makes commands; the harness runs them as it runs tests, in sandboxes and with
-//! limits, and asks the engine what a replay that has ended was worth.
+//! An engine makes commands. The harness runs them as it runs tests, in sandboxes with time
+//! limits, and asks the engine for the result of a replay that has ended.
 
 mod large_pieces;
 pub(crate) mod messages;

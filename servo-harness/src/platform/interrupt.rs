@@ -1,4 +1,4 @@
-//! The wish to stop, from signals or from what went wrong, as something to wait for.
+//! An interrupt from a signal or an error, which threads can wait for.
 
 use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};

@@ -1,4 +1,4 @@
-//! Processors kept busy beside the tests.
+//! Keeps processors busy while tests run.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

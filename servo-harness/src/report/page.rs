@@ -1,4 +1,4 @@
-//! The report as one page for a browser, which needs nothing else.
+//! The report as one HTML page without external files.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 

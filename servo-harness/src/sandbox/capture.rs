@@ -1,4 +1,4 @@
-//! The beginning and the end of what a test writes.
+//! Keeps the beginning and the end of a test's output.
 
 use std::collections::VecDeque;
 

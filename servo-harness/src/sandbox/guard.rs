@@ -1,10 +1,10 @@
-//! Commands of the harness's own, such as those that build tests, which end with it.
+//! Runs commands of the harness, such as builds, so that they end with it.
 //!
-//! Between the two stands this program once more ([`GUARD`]), as around a test: when the
-//! socket closes, the command is ended with all that it has started; it is closed where the
-//! user wants to stop, too. Else it is as if it had
-//! been called directly: it has this process's group, so that what is typed at a terminal
-//! means it as well, and what it leaves behind, as compilers' servers, is left alone.
+//! This program stands between the harness and the command ([`GUARD`]), as around a test. When
+//! the socket closes, the command and all processes that it started are killed. The socket also
+//! closes when the user interrupts the harness. Otherwise the command runs as if it had been
+//! called directly: it has the process group of the harness, so it gets signals from the
+//! terminal, and processes that it leaves behind, such as compiler servers, stay.
 
 use std::io::{self, ErrorKind, Read as _};
 use std::net::Shutdown;

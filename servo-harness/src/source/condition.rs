@@ -1,7 +1,8 @@
-//! Conditions in what is known of web platform tests, as `os == "linux" and not debug`.
+//! Evaluates conditions in the metadata of web platform tests, as `os == "linux" and not
+//! debug`.
 //!
-//! Names stand for properties of the machine and of what is tested. One that has no value here
-//! is an error where it decides, and none where it does not (`os == "win" and version == "10"`).
+//! Names stand for properties of the machine and of the tested program. A name without a value
+//! is an error only where it decides (not in `os == "win" and version == "10"` on Linux).
 
 use anyhow::{Context, bail, ensure};
 

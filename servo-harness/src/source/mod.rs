@@ -1,4 +1,4 @@
-//! Where tests come from: their names, and how each is run.
+//! Sources of tests: their names, and how each is run.
 
 mod cargo;
 mod condition;

@@ -1,8 +1,8 @@
-//! Where two recordings part, thread by thread.
+//! Compares two recordings, thread by thread.
 //!
-//! Threads are compared by name, and so are the threads that events mention: a thread's
-//! number is another one in each recording. So are random bytes, which have no place in the
-//! order of the other events: that threads drew other ones is said once, and hides nothing.
+//! Threads are compared by name, and so are the threads that events mention: a thread has
+//! another number in each recording. Random bytes are compared apart, because they have no
+//! position in the order of the other events. A difference in them is reported once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Every event.
+//! Prints every event of a recording.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! Runs of events that go on in the same way, as one.
+//! Folds events that continue in the same way into one run.
 
 use rr_channel_log::{Event, Outcome};
 

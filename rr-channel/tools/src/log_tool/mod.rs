@@ -1,18 +1,19 @@
-//! `rr-channel`: shows what recordings hold.
+//! `rr-channel`: shows recordings.
 //!
 //! ```console
-//! $ rr-channel stats rr-channel-log        # how much of what
-//! $ rr-channel dump rr-channel-log         # every event, runs of events in one line
-//! $ rr-channel topology rr-channel-log     # who sends to whom, through which channel
-//! $ rr-channel diff passing failing        # where two runs part
-//! $ rr-channel timeline rr-channel-log -o page.html   # a picture of all that, for a browser
+//! $ rr-channel stats rr-channel-log        # counts events by kind
+//! $ rr-channel dump rr-channel-log         # lists every event, equal ones in one line
+//! $ rr-channel topology rr-channel-log     # lists senders, receivers and channels
+//! $ rr-channel diff passing failing        # shows where two runs start to differ
+//! $ rr-channel timeline rr-channel-log -o page.html   # draws a page for a browser
 //! ```
 //!
-//! Takes the directory of a recording, one of `cargo reprise`'s, or a single thread's
-//! log. Of a damaged recording as much is shown as can be read; what is wrong is said on
-//! standard error, and the exit status is 1. Nothing that is in a file makes the tool
-//! panic, and it holds a bounded part of a log in memory, however long that is: `timeline`
-//! as many events of each thread as its `--limit`.
+//! The argument is the directory of a recording, one of `cargo reprise`, or the log of a
+//! single thread. A damaged recording is shown as far as it can be read; the damage is
+//! reported on standard error, and the exit status is 1.
+//!
+//! **Invariant:** no file content makes the tool panic, and memory is bounded for logs of
+//! any length; `timeline` holds at most `--limit` events of each thread.
 //!
 //! Threads are numbered (`t3`) as in the recording, channels (`t3.c1`) and locks (`t3.l1`)
 //! after the thread that made or first named them; the names of the threads come first.

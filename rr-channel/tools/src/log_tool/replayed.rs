@@ -1,4 +1,4 @@
-//! Where a replay left its recording, as `RR_CHANNEL_REPORT` has it.
+//! Reads where a replay left its recording, from the report (`RR_CHANNEL_REPORT`).
 
 use std::collections::BTreeMap;
 use std::fs;

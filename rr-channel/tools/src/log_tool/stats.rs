@@ -1,4 +1,4 @@
-//! How much of what.
+//! Counts events by kind, thread and channel.
 
 use std::collections::BTreeMap;
 use std::io::Write;

@@ -1,12 +1,11 @@
-//! A recording of the passing run with some changes made.
+//! Composes a recording: the passing run with some changes made.
 //!
-//! What a change does not say stays as it was, as far as it can: all that threads did is
-//! put into one order that could have been (each thread's own; a message is sent before
-//! it is received; a channel is left in the order in which it was entered; a turn that is
-//! changed comes between its new neighbours), and turns are numbered anew in that order.
-//! Other turns are all kept, or, where that contradicts the changes, only where nothing else
-//! decides: what follows from a change need not be said. Where there is no such order, the
-//! changes contradict each other.
+//! Everything that no change concerns stays as it was where possible. All actions are put into
+//! one order that could have happened: each thread keeps its own order, a message is sent
+//! before it is received, messages leave a channel in the order in which they entered it, and a
+//! changed turn comes between its new neighbours. Turns are numbered in that order. The other
+//! turns keep their order too; where that contradicts the changes, they keep it only where
+//! nothing else decides. Without such an order the changes contradict each other.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};

@@ -1,4 +1,4 @@
-//! Changes, as a person would say them.
+//! Describes changes in words.
 
 use std::collections::{BTreeMap, BTreeSet};
 

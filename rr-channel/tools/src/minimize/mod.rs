@@ -1,23 +1,21 @@
-//! From a run that passes and one that fails, to the few decisions that make the
-//! difference.
+//! Finds the few decisions that make the difference between a run that passes and one that
+//! fails.
 //!
-//! Both runs are recordings of the same program. What differs between them is taken apart
-//! into changes ([`change`]): a message goes to another thread, or comes earlier or later;
-//! an operation finds nothing, or its time is up; a lock changes hands in
-//! another order. A set of them, made in the passing run, is a recording that nobody
-//! recorded ([`compose`]), and a replay says what comes of it. The smallest set that fails
-//! is searched for ([`search`]), each message's and lock's change is taken back as far as
-//! it goes, and what is left is said in words ([`describe`]).
+//! Both runs are recordings of the same program. Their differences are split into changes
+//! ([`change`]): a message goes to another thread, or comes earlier or later; an operation
+//! finds nothing, or its time is up; a lock is acquired in another order. The passing run with
+//! a set of these changes is a recording that no run made ([`compose`]). A replay of this
+//! candidate shows its outcome ([`trial`]). The search finds a small set that fails
+//! ([`search`]). The change of each message and lock is then undone as far as the test still
+//! fails, and the rest is described in words ([`describe`]).
 //!
-//! A replay does what the candidate says for as long as the program does; where it does
-//! something else, a thread goes on natively, which is what the rest of an edited
-//! recording is worth. If that happens before the thread has come to its last change, the
-//! replay is no evidence, and is repeated ([`trial`]). Of what the changes do not touch, the candidate keeps the passing
-//! run's decisions to the end: they hold as long as the program goes the same way, and
-//! where it does not, that thread is on its own and the others are not disturbed.
+//! A replay follows the candidate as long as the program does. A thread that does something
+//! else runs natively from there. If that happens before the thread's last change, the replay
+//! is no evidence. Outside the changes, the candidate keeps the decisions of the passing run to
+//! the end. They hold as long as the program behaves as before; where it does not, only that
+//! thread runs natively.
 //!
-//! So a candidate is never taken for more than what it is: a run that could have been.
-//! Only that it fails in each of several replays makes the set an answer.
+//! **Invariant:** a set is an answer only if it fails in each of several replays.
 
 mod change;
 mod compose;

@@ -1,10 +1,10 @@
-//! The smallest of many sets of changes that still fails: delta debugging (Zeller and
-//! Hildebrandt 2002), with outcomes that say nothing.
+//! Finds a small set of changes that still fails: delta debugging (Zeller and Hildebrandt
+//! 2002), with outcomes that may be unknown.
 //!
-//! Delta debugging ends where no part can be left out. That is not the smallest set if the
-//! oracle was wrong once, or if changes contradict each other unless they are made together.
-//! So all ways to group the changes are tried again until none leaves anything out, and a
-//! set of which nothing became known is tried once more before it counts as needed.
+//! Delta debugging ends where no part can be left out. That set is not the smallest one if the
+//! oracle was wrong once, or if changes contradict each other unless they are made together. So
+//! all groupings of the changes are tried again until none leaves anything out. A set whose
+//! outcome stayed unknown is tried once more before it counts as needed.
 
 use std::collections::HashMap;
 

@@ -1,10 +1,9 @@
 //! Decides what a candidate does, from several replays of it.
 //!
-//! A replay is evidence only if it did what was composed. One that left its recording before
-//! its last change, that was ended because its time was up, or that ended in a third way says
-//! nothing about the candidate: on a busy machine that happens to every candidate now and
-//! then. It is repeated. A candidate that leaves its recording at the same event each time
-//! cannot be replayed, and counts as unknown.
+//! A replay is evidence only if it did what was composed. On a busy machine any replay may
+//! leave its recording before its last change, reach its time limit, or end in a third way.
+//! Such a replay says nothing about the candidate and is repeated. A candidate that leaves its
+//! recording at the same event twice cannot be replayed, and counts as unknown.
 //!
 //! **Invariant:** a candidate fails only if [`AGAIN`] replays that did what was composed
 //! failed, and none passed.

@@ -1,8 +1,8 @@
-//! Places for departures that were not logged.
+//! Chooses positions for departures that were not logged.
 //!
-//! A message left before it arrived, before later messages of its sender, and before the
-//! next message of which is known where it left. The last place that satisfies this is
-//! taken. It comes after what left earlier, too, since arrivals do.
+//! A message left before it arrived, before later messages of its sender, and before the next
+//! message whose departure is known. The last position that satisfies this is taken. It also
+//! comes after earlier departures, since arrivals do.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,14 +1,15 @@
-//! The event of another thread that an event followed, as far as the logs tell.
+//! Finds the event of another thread that an event followed, as far as the logs tell.
 //!
-//! **Messages.** A send into a bounded channel is logged, but not as which of the sender's
-//! messages: its first such event belongs to the first message of this sender that arrived
-//! through this channel, and so on, up to the first message whose arrival is not known. A
-//! message whose number lies between those of two known sends left between these.
+//! **Messages.** A send into a bounded channel is logged without the number of its message. The
+//! first such event belongs to the first message of this sender that arrived through this
+//! channel, and so on, up to the first message whose arrival is unknown. A message whose number
+//! lies between those of two known sends left between them.
 //!
-//! **Locks.** Only a handover names the lock, by the number of acquisitions before. The
-//! owner before is who had the handover before; the acquisitions in between were its own,
-//! by events that name no lock, so that many of these came before the next handover. The
-//! owner before a lock's first handover is known if one other thread only has so many.
+//! **Locks.** Only a handover names its lock, by the number of acquisitions before it. The
+//! previous owner is the thread of the previous handover. The acquisitions in between were its
+//! own; their events name no lock, so that many of these came before the next handover. The
+//! owner before the first handover of a lock is known if only one other thread has that many
+//! acquisitions.
 
 use std::collections::{BTreeMap, HashMap};
 

@@ -1,4 +1,4 @@
-//! The library face of `cargo reprise` for other tools: patched projects, and reports of replays.
+//! The library interface of `cargo reprise`: patched projects, and reports of replays.
 
 use std::path::Path;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! `cargo reprise minimize`: what makes one recording of a test fail, and another one pass.
+//! `cargo reprise minimize`: compares a recording that fails with one that passes.
 
 use std::fs;
 use std::path::PathBuf;

@@ -1,4 +1,4 @@
-//! The subcommands, and what other tools use of them.
+//! The subcommands, and the interface for other tools.
 
 mod cause;
 pub(super) mod library;

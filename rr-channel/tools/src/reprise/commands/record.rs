@@ -1,4 +1,4 @@
-//! `cargo reprise test` and `run`: calls cargo, and keeps what it recorded.
+//! `cargo reprise test` and `run`: call cargo and keep the recording.
 
 use std::env;
 use std::fs;

@@ -1,4 +1,4 @@
-//! `cargo reprise replay`: calls cargo as a recording did, and sums up.
+//! `cargo reprise replay`: calls cargo as for the recording, and sums up the replays.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! The crates that can be replaced, and what takes their place.
+//! The crates that can be replaced, and their replacements.
 
 use super::copy::Edit;
 use super::{rayon, tokio};

@@ -1,4 +1,4 @@
-//! The manifests of the crates that are written.
+//! Writes the manifests of the generated crates.
 
 use std::collections::BTreeMap;
 use std::fs;

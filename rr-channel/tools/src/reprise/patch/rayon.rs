@@ -1,11 +1,11 @@
-//! The crate in place of `rayon-core`: its source, with hooks for `rr_channel::pool`.
+//! The replacement of `rayon-core`: its source, with hooks for `rr_channel::pool`.
 //!
-//! A job is named where it is made, and performed under its name. In a replay jobs do not
-//! go into the pool's queues but wait for the thread that took them when they were
-//! recorded; and a thread that waits does what its log says instead of looking for work.
+//! A job gets its name where it is made, and runs under that name. In a replay, jobs do not
+//! enter the queues of the pool. They wait for the thread that took them in the recording, and
+//! a thread that waits follows its log instead of looking for work.
 //!
-//! Each edit says what it expects to find, once. Where a version has something else, the
-//! crate is not made, and that is an error.
+//! Each edit names the text that it expects, exactly once. A version with another text is an
+//! error.
 
 use super::copy::Edit;
 

@@ -1,14 +1,14 @@
-//! The crate in place of `tokio`: its source, with hooks for `rr_channel::executor`.
+//! The replacement of `tokio`: its source, with hooks for `rr_channel::executor`.
 //!
-//! A task is named where it is spawned, polled and dropped under its name; so is work for
-//! blocking threads. What wakes tasks is as ever, and so is who polls them. In a replay, a
-//! thread that waits in a task for what its log says has another one take its part: on
-//! several threads by what `block_in_place` does, on one by lending the scheduler to a thread
-//! that serves the other tasks. Only who has the scheduler goes on, so there tasks still take
-//! turns.
+//! A task gets its name where it is spawned, and is polled and dropped under that name. Work
+//! for blocking threads has a name too. Nothing changes in how tasks are woken, or in which
+//! thread polls them. In a replay, a thread may have to wait inside a task for the next event
+//! of its log. Another thread then takes over its work: with several workers through
+//! `block_in_place`, with one by lending the scheduler to a thread that serves the other tasks.
+//! Only the thread that has the scheduler runs, so tasks still alternate.
 //!
-//! Each edit says what it expects to find, once. Where a version has something else, the
-//! crate is not made, and that is an error.
+//! Each edit names the text that it expects, exactly once. A version with another text is an
+//! error.
 
 use super::copy::Edit;
 

@@ -1,4 +1,4 @@
-//! Calling cargo on a project without leaving traces in it.
+//! Calls cargo on a project without leaving traces in it.
 
 use std::env;
 use std::ffi::OsString;

@@ -1,8 +1,8 @@
-//! `cargo reprise coverage`: what in a project and its dependencies is recorded, and what is
-//! not.
+//! `cargo reprise coverage`: lists which crates of a project are recorded, and which are not.
 //!
-//! Crates that are replaced are recorded. Crates that are known to order threads in other ways
-//! are not, nor is what the sources of any package do by means of `std` ([`std_names`](super::std_names)).
+//! Replaced crates are recorded. Crates that are known to order threads in other ways are not
+//! recorded, and neither are uses of `std` in the source of any package
+//! ([`std_names`](super::std_names)).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

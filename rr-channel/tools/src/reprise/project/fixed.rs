@@ -1,14 +1,14 @@
-//! Executables at fixed addresses.
+//! Links executables to fixed addresses.
 //!
-//! An unoptimized program has a pointer for nearly each function that it calls, and each is
-//! changed at every start where the program may lie anywhere: in a small test that takes more
-//! time than its replay adds. So what cargo builds for us lies where the linker puts it, which
-//! nothing asks for but the guesswork of attackers.
+//! An unoptimized program has a pointer for nearly each function that it calls. Each pointer is
+//! relocated at every start if the program may be loaded anywhere. In a small test that takes
+//! more time than its replay adds. So executables that are built here are loaded at the address
+//! of the linker; only attackers gain from that.
 //!
-//! Cargo has flags for all crates or for none, procedural macros included, which cannot be
-//! linked so. What tells them apart is a script that cargo calls in place of rustc for the
-//! packages of the project: tests and programs get the flag. Where the project has something in
-//! that place itself, or chooses how it is linked, nothing is changed.
+//! Cargo has flags for all crates or for none, and procedural macros cannot be linked this way.
+//! A script that cargo calls in place of rustc tells them apart: tests and programs of the
+//! project get the flag. Nothing changes where the project has such a wrapper itself, or
+//! chooses how it is linked.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;

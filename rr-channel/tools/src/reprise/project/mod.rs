@@ -1,4 +1,4 @@
-//! A project: what it consists of, how cargo is called for it, and what of it is recorded.
+//! A project: its packages, its coverage, and how cargo is called for it.
 
 pub(super) mod cargo;
 pub(super) mod coverage;

@@ -1,9 +1,8 @@
-//! Which of `std`'s channels, locks and waits a source names, or what else of it differs from
-//! run to run.
+//! Finds uses of `std` in a source that order threads, or whose answers differ between runs.
 //!
-//! A source is read as tokens, which finds names also in macros, and needs no build. What is
-//! found may never be compiled or called; what is reached without a name (a method of a
-//! guard that others made) is not found.
+//! A source is read as tokens. That finds names inside macros and needs no build. A name that
+//! was found may never be compiled or called. A use without a name (a method of a guard that
+//! other code made) is not found.
 
 use std::collections::{BTreeSet, HashSet};
 

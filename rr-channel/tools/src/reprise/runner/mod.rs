@@ -1,8 +1,8 @@
 //! The program that cargo calls to run an executable, which records or replays it.
 //!
-//! The executable is started through one more call of this program ([`execute`]), which
-//! becomes it: so the process that is meant can be named by its id, and is not taken for
-//! another one that starts it. Those that it starts in turn it tells who they are.
+//! The runner starts the executable through one more call of this program ([`execute`]), which
+//! becomes it. So the environment can name the recorded process by its id, and no other process
+//! is taken for it. Processes that the executable starts get their identity from it.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::{self, File, OpenOptions};

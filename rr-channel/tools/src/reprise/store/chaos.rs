@@ -1,4 +1,4 @@
-//! Chaos, as the command line has it: `SEED`, or `SEED:LENGTH`.
+//! The command line's form of chaos: `SEED`, or `SEED:LENGTH`.
 
 use std::collections::hash_map::RandomState;
 use std::fmt;
