@@ -373,7 +373,7 @@ fn where_files_cannot_grow_it_stops_and_goes_on_when_they_can() {
         );
         if status == Some(3) {
             stopped += 1;
-            assert!(said.contains("what was finished is kept"), "{said}");
+            assert!(said.contains("finished results are kept"), "{said}");
         }
         assert_eq!(site.left(), Vec::<String>::new());
         recordings_are_whole(site.dir.path());
@@ -432,7 +432,7 @@ fn on_a_full_disk_it_stops_and_goes_on_when_there_is_room() {
             "1" => {}
             "3" => {
                 stopped += 1;
-                assert!(said.contains("what was finished is kept"), "{said}");
+                assert!(said.contains("finished results are kept"), "{said}");
             }
             status => panic!("{size} KiB: {status} {said}"),
         }

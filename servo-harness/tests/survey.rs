@@ -311,7 +311,7 @@ fn on_a_full_disk_what_was_finished_is_kept() {
         .unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", said(&output));
     assert!(
-        said(&output).contains("what was finished is kept"),
+        said(&output).contains("finished results are kept"),
         "{}",
         said(&output)
     );

@@ -186,11 +186,11 @@ fn tests_decided_by_messages_are_tamed_and_others_are_named() {
         "{}",
         said(&output)
     );
-    assert!(said(&output).contains("5 of 5 replays of them fail"));
+    assert!(said(&output).contains("5 of 5 replays with only those fail"));
     let output = project.run(&["explain", "directory"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
-        said(&output).contains("no order of messages explains it"),
+        said(&output).contains("the order of messages does not explain it"),
         "{}",
         said(&output)
     );

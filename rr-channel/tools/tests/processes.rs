@@ -90,7 +90,7 @@ fn started_processes_replay() {
         assert!(said.contains(told), "{told}: {said}");
     }
     // What it did instead is there to be compared.
-    let (_, path) = said.split_once("instead is recorded in ").unwrap();
+    let (_, path) = said.split_once("that replay was recorded in ").unwrap();
     let instead = Path::new(path.lines().next().unwrap());
     let recorded = Recording::tree(instead.parent().unwrap()).unwrap();
     assert_eq!(Recording::tree(instead).unwrap().len(), recorded.len());
