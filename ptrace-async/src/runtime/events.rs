@@ -66,7 +66,7 @@ impl Shared {
         self.placement.stopped(tid);
         let raw = match event {
             0 if signal == libc::SIGTRAP | 0x80 => self.syscall_stop(slot, tid, false)?,
-            0 if signal == libc::SIGTRAP && self.failed_to_start(slot) => return None,
+            0 if signal == libc::SIGTRAP && self.restore_if_start_failed(slot) => return None,
             0 => {
                 slot.stop_point.set(StopPoint::Signal(signal));
                 RawStop::Signal(signal)

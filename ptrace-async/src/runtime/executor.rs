@@ -267,7 +267,7 @@ impl Runtime {
     fn dispatch(&self, waited: Waited, make: &dyn Fn(Tracee<Started>) -> Function) {
         let shared = &self.shared;
         if waited.is_end() || waited.status >> 8 == libc::PTRACE_EVENT_EXEC {
-            shared.launches.over(waited.tid);
+            shared.launches.finished(waited.tid);
         }
         let slot = shared.slots.borrow().get(&waited.tid).cloned();
         match slot {

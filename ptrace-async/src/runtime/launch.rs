@@ -132,7 +132,7 @@ impl Launches {
 
     /// Frees a child's memory after the kernel reported its execve or its end. Other ids
     /// are ignored.
-    pub(super) fn over(&self, tid: Tid) {
+    pub(super) fn finished(&self, tid: Tid) {
         let mut all = self.0.borrow_mut();
         if let Some(at) = all.iter().position(|launched| launched.tid == tid) {
             // SAFETY: it does not use our memory any more.
@@ -347,7 +347,7 @@ fn block_signals(mask: u64) -> u64 {
 }
 
 /// Whether the child has ended already. Its end can still be waited for.
-fn is_over(child: Tid) -> bool {
+fn has_exited(child: Tid) -> bool {
     // SAFETY: a structure of numbers, which the kernel fills.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
@@ -358,7 +358,7 @@ fn is_over(child: Tid) -> bool {
 }
 
 /// Waits until the child has ended; `false` if its end cannot be learned.
-fn has_ended(child: Tid) -> bool {
+fn wait_for_end(child: Tid) -> bool {
     loop {
         let mut status = 0;
         // SAFETY: the kernel writes the status.
@@ -382,7 +382,7 @@ pub(super) fn launch(program: &Program, options: &Options) -> io::Result<Launche
     if let Err(error) = trace(&launched, options, &go_write) {
         // The child ends because its pipe closes.
         drop(go_write);
-        if has_ended(launched.tid) {
+        if wait_for_end(launched.tid) {
             // SAFETY: it does not use our memory any more.
             unsafe { launched.free() };
         }
@@ -424,7 +424,7 @@ fn trace(launched: &Launched, options: &Options, go: &io::PipeWriter) -> io::Res
         .and_then(|()| sys::interrupt(tid))
         .and_then(|()| { go }.write_all(&[1]))
         // A child that has ended cannot be seized.
-        .or_else(|error| if is_over(tid) { Ok(()) } else { Err(error) })
+        .or_else(|error| if has_exited(tid) { Ok(()) } else { Err(error) })
 }
 
 #[cfg(test)]
@@ -432,7 +432,7 @@ mod tests {
     use std::cell::Cell;
     use std::rc::Rc;
 
-    use super::{Program, clone, is_over, trace};
+    use super::{Program, clone, has_exited, trace};
     use crate::filter::{Filter, Rule};
     use crate::runtime::{Interception, Options, Runtime, Started, Stop, Tracee};
 
@@ -445,10 +445,10 @@ mod tests {
         let program = Program::new(&["true"]).expect("no NUL");
         let options = &runtime.shared.options;
         let (launched, go) = clone(&program, options).expect("there may be one more");
-        assert!(!is_over(launched.tid));
+        assert!(!has_exited(launched.tid));
         // SAFETY: our own child, which was not waited for yet.
         unsafe { libc::kill(launched.tid, libc::SIGKILL) };
-        while !is_over(launched.tid) {
+        while !has_exited(launched.tid) {
             std::thread::yield_now();
         }
         trace(&launched, options, &go).expect("its end is not an error");

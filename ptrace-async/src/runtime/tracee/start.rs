@@ -126,7 +126,7 @@ fn put_code(tid: Tid, address: u64, code: &[u8], before: &[u8]) -> io::Result<()
 impl Shared {
     /// Whether a task that stopped with SIGTRAP failed to start in process. If so, it is
     /// restored and starts as usual.
-    pub(crate) fn failed_to_start(&self, slot: &Rc<Slot>) -> bool {
+    pub(crate) fn restore_if_start_failed(&self, slot: &Rc<Slot>) -> bool {
         let tid = slot.tid.get();
         let Ok(registers) = sys::registers(tid) else {
             return false;

@@ -9,10 +9,10 @@ use crate::syscall::model::Rule;
 
 const UNKNOWN_COMMAND: &str = "the command is not in the model";
 
-type Known = Result<(), &'static str>;
+type RuleResult = Result<(), &'static str>;
 
 /// Adds the kernel's writes that the types do not describe.
-pub(super) fn writes(pass: &mut Pass<'_>, rule: Rule) -> Known {
+pub(super) fn writes(pass: &mut Pass<'_>, rule: Rule) -> RuleResult {
     match rule {
         Rule::ArchPrctl => arch_prctl(pass),
         Rule::Capabilities => capabilities_written(pass),
@@ -66,7 +66,7 @@ pub(super) fn writes(pass: &mut Pass<'_>, rule: Rule) -> Known {
 }
 
 /// Adds the kernel's reads that the types do not describe.
-pub(super) fn reads(pass: &mut Pass<'_>, rule: Rule) -> Known {
+pub(super) fn reads(pass: &mut Pass<'_>, rule: Rule) -> RuleResult {
     match rule {
         Rule::Capabilities => {
             if pass.invocation.syscall().name() == "capset" {
@@ -248,7 +248,7 @@ impl Places {
     }
 }
 
-fn fcntl(pass: &mut Pass<'_>, direction: Transfer) -> Known {
+fn fcntl(pass: &mut Pass<'_>, direction: Transfer) -> RuleResult {
     let (transfer, len) = match pass.arg(1) as u32 {
         // GETLK and OFD_GETLK take a struct flock and return one.
         5 | 36 => (Transfer::InOut, 32),
@@ -337,7 +337,7 @@ fn futex_read(pass: &mut Pass<'_>) {
     }
 }
 
-fn ioctl_effects(pass: &mut Pass<'_>, direction: Transfer) -> Known {
+fn ioctl_effects(pass: &mut Pass<'_>, direction: Transfer) -> RuleResult {
     let request = pass.arg(1) as u32;
     match ioctl::effect(request) {
         Some((transfer, len)) => {
@@ -365,7 +365,7 @@ fn madvise(pass: &mut Pass<'_>) {
 }
 
 /// `semctl`, `shmctl` and `msgctl`.
-fn control(pass: &mut Pass<'_>, rule: Rule, direction: Transfer) -> Known {
+fn control(pass: &mut Pass<'_>, rule: Rule, direction: Transfer) -> RuleResult {
     let (command, argument) = match rule {
         Rule::SemCtl => (pass.arg(2) as i32, 3),
         _ => (pass.arg(1) as i32, 2),
@@ -422,7 +422,7 @@ fn poll(pass: &mut Pass<'_>) {
     }
 }
 
-fn prctl(pass: &mut Pass<'_>, direction: Transfer) -> Known {
+fn prctl(pass: &mut Pass<'_>, direction: Transfer) -> RuleResult {
     let option = pass.arg(0) as i32;
     match option {
         libc::PR_GET_PDEATHSIG
