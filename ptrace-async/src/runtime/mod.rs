@@ -35,5 +35,6 @@ pub use self::raw::SpawnKind;
 pub use self::shared::Handle;
 pub use self::tracee::{
     Emulation, Exec, GroupStop, Interrupter, Observer, Parked, Plain, Posthook, PreExit, Prehook,
-    Running, Scratch, Signal, Spawned, Started, Stop, Stopped, Tracee, TraceeState,
+    Running, Scratch, Signal, Spawned, Started, Stop, Stopped, SyscallEntry, SyscallExit, Tracee,
+    TraceeState,
 };

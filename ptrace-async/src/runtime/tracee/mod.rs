@@ -15,7 +15,7 @@ pub use self::nested::Emulation;
 pub use self::scratch::Scratch;
 pub use self::states::{
     Exec, GroupStop, Observer, Parked, Posthook, PreExit, Prehook, Running, Signal, Spawned,
-    Started, Stopped, Tracee, TraceeState,
+    Started, Stopped, SyscallEntry, SyscallExit, Tracee, TraceeState,
 };
 pub use self::stop::{Interrupter, Stop};
 pub use self::stopped::Plain;

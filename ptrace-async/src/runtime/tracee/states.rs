@@ -29,7 +29,7 @@ pub struct Running;
 /// In its first stop, or stopped by request.
 #[derive(Debug)]
 pub struct Started;
-/// At a syscall's entry (a prehook in libptrace's words).
+/// At a syscall's entry; libptrace calls this stop the prehook.
 #[derive(Debug, Clone, Copy)]
 pub struct Prehook {
     pub(super) arch: u32,
@@ -37,11 +37,15 @@ pub struct Prehook {
     pub(super) ip: u64,
     pub(super) sp: u64,
 }
-/// At a syscall's exit (a posthook in libptrace's words).
+/// At a syscall's exit; libptrace calls this stop the posthook.
 #[derive(Debug, Clone, Copy)]
 pub struct Posthook {
     pub(super) value: i64,
 }
+/// Another name of [`Prehook`].
+pub type SyscallEntry = Prehook;
+/// Another name of [`Posthook`].
+pub type SyscallExit = Posthook;
 /// After a successful execve.
 #[derive(Debug, Clone, Copy)]
 pub struct Exec {
