@@ -35,7 +35,7 @@ use std::num::ParseIntError;
 use std::os::unix::fs::FileExt as _;
 use std::str::FromStr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -44,6 +44,7 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::context;
 use crate::engine::fork;
+use crate::platform::lock::lock;
 use crate::platform::sys;
 
 /// How long a thread may keep another one from going on.
@@ -305,7 +306,7 @@ impl Chaos {
     }
 
     fn lock(&self) -> MutexGuard<'_, Table> {
-        self.table.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.table)
     }
 
     fn slot(&self, dti: &Dti, state: State) -> Slot {

@@ -20,7 +20,7 @@
 use std::cell::{Cell, RefCell};
 use std::fmt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use rr_channel_log::identity::{Dti, ThreadId};
 use rr_channel_log::{Event, Op, Outcome};
@@ -30,6 +30,7 @@ use crate::engine::context::{self, Suspended};
 use crate::engine::fork;
 use crate::engine::replay::{Asks, NextJob, Wake, job_event, took};
 use crate::engine::session::{Session, session};
+use crate::platform::lock::lock;
 use crate::recorder::tag::Tag;
 
 /// A piece of work, or a pool, in the tree of names.
@@ -161,7 +162,7 @@ pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnO
         fn drop(&mut self) {
             if let Some(kept) = self.kept {
                 let who = context::suspend();
-                *kept.lock().unwrap_or_else(PoisonError::into_inner) = Some(who);
+                *lock(kept) = Some(who);
             }
             if self.is_base {
                 let _ = BASE.try_with(RefCell::take);
@@ -195,7 +196,7 @@ pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnO
     };
     let _ = TASK.try_with(|current| *current.borrow_mut() = Some(Arc::clone(task)));
     let before = kept.and_then(|kept| {
-        let mut kept = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = lock(kept);
         kept.take()
     });
     if let Some(before) = before {
@@ -374,7 +375,7 @@ impl<J> Pool<J> {
     }
 
     fn ready(&self) -> MutexGuard<'_, FxHashMap<Tag, J>> {
-        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.ready)
     }
 
     /// In a replay, keeps `job` for whoever is to take it; otherwise gives it back, to be

@@ -8,7 +8,7 @@
 
 use std::marker::PhantomData;
 use std::pin::Pin;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard};
 use std::task::{Context, Poll, Waker};
 
 use futures_core::Stream;
@@ -19,6 +19,7 @@ use super::SerDeError;
 use super::ipc::{IpcMessage, IpcReceiver};
 use super::router::{Handler, RouterProxy};
 use crate::crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use crate::platform::lock::lock;
 
 /// Feeds all streams of the process.
 static ROUTER: LazyLock<RouterProxy> =
@@ -49,7 +50,7 @@ struct State {
 
 impl Line {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.0)
     }
 
     /// Something happened in the channel; `note` says what.

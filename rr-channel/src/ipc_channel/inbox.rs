@@ -17,7 +17,7 @@
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use ::ipc_channel::ipc as raw;
@@ -32,6 +32,7 @@ use super::now::{Foreign, Now, log, message, now};
 use super::wire::{Arrival, Packet};
 use crate::engine::chaos;
 use crate::engine::replay::{Engine, Expected, Native, Source};
+use crate::platform::lock::lock;
 use crate::recorder::tag::Tag;
 
 /// How long a replay waits in the kernel before it looks whether it may go on waiting.
@@ -134,7 +135,7 @@ impl<M> Inbox<M> {
 static TRAVELLING: Mutex<Option<FxHashMap<ChannelId, Inbox<Packet>>>> = Mutex::new(None);
 
 fn travelling<R>(f: impl FnOnce(&mut FxHashMap<ChannelId, Inbox<Packet>>) -> R) -> R {
-    let mut inboxes = TRAVELLING.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut inboxes = lock(&TRAVELLING);
     f(inboxes.get_or_insert_default())
 }
 

@@ -13,15 +13,16 @@
 //! wait for somebody else's message. So nobody waits for his turn for long ([`PATIENCE`]);
 //! who gave up is in the recording as well.
 
+use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::{Acquire, Release};
-use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use rr_channel_log::identity::ChannelId;
 use rustc_hash::FxHashSet;
 
 use super::now::{Now, new_id, now};
+use crate::platform::lock::lock;
 use crate::sync;
 
 /// How long somebody waits for another one's send.
@@ -34,7 +35,7 @@ static CHANNELS: Mutex<Option<FxHashSet<ChannelId>>> = Mutex::new(None);
 static ARE_THERE: AtomicBool = AtomicBool::new(false);
 
 fn channels<R>(f: impl FnOnce(&mut FxHashSet<ChannelId>) -> R) -> R {
-    let mut channels = CHANNELS.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut channels = lock(&CHANNELS);
     f(channels.get_or_insert_default())
 }
 

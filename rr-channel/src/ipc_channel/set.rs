@@ -7,7 +7,7 @@
 use std::collections::VecDeque;
 use std::fmt;
 use std::io;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use ::ipc_channel::ipc as raw;
@@ -24,6 +24,7 @@ use super::typed::{IpcReceiver, until};
 use super::wire::{Arrival, Packet, Untyped};
 use crate::engine::chaos;
 use crate::engine::replay::{Engine, Expected, Listening, Native, Source};
+use crate::platform::lock::lock;
 
 /// The channels into which threads of this process have sent. Whatever else arrives there
 /// from other processes must hold no handles, if it arrives at a set: without a stamp
@@ -32,7 +33,7 @@ use crate::engine::replay::{Engine, Expected, Listening, Native, Source};
 static SENT_HERE: Mutex<Option<FxHashSet<ChannelId>>> = Mutex::new(None);
 
 fn sent_here<R>(f: impl FnOnce(&mut FxHashSet<ChannelId>) -> R) -> R {
-    let mut channels = SENT_HERE.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut channels = lock(&SENT_HERE);
     f(channels.get_or_insert_default())
 }
 

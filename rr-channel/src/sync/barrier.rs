@@ -10,6 +10,7 @@ use crate::engine::chaos;
 use crate::engine::fork;
 use crate::engine::order::Order;
 use crate::engine::session::{Session, session};
+use crate::platform::lock::lock;
 
 /// A place where threads wait for each other. See [`std::sync::Barrier`].
 ///
@@ -67,7 +68,7 @@ impl Barrier {
             return BarrierWaitResult(arrivals.is_multiple_of(size));
         }
         chaos::point();
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = lock(&self.state);
         if matches!(session(), Session::Record(_)) {
             self.order.took(Op::Arrive);
         }

@@ -6,7 +6,7 @@
 //! of the [early messages](super::early_messages).
 
 use std::mem::ManuallyDrop;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rr_channel_log::identity::ChannelId;
@@ -20,6 +20,7 @@ use super::sender_queues::SenderQueues;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow};
 use crate::engine::context;
 use crate::platform::backoff::retry_before_sleep;
+use crate::platform::lock::lock;
 use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::tag::Tag;
 
@@ -125,10 +126,6 @@ impl<T> Meeting<T> {
     fn take_back(&self, tag: Tag) -> Option<T> {
         lock(&self.messages).remove(&tag)
     }
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// How a message is sent.
