@@ -19,10 +19,10 @@ use rr_channel_log::{Event, Hot, Op, Symbol, Writer};
 
 use crate::engine::chaos;
 use crate::engine::fork;
-use crate::engine::interpose::{self, Seat};
 use crate::engine::pool;
 use crate::engine::random;
 use crate::engine::replay::{self, Cursor, SavedLog};
+use crate::engine::seats::{self, Seat};
 use crate::engine::session::{Session, session};
 use crate::platform::sys;
 use crate::recorder::names::Who;
@@ -356,7 +356,7 @@ fn current_thread() -> Who {
     }
     let thread = std::thread::current();
     let name = thread.name();
-    match interpose::seat() {
+    match seats::seat() {
         Some(seat) if !(seat.name_wins && name.is_some()) => Who::Known(seat.dti),
         _ => Who::Foreign(name.unwrap_or_default().to_owned()),
     }

@@ -16,12 +16,13 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use crate::engine::fork;
-use crate::engine::interpose;
 use crate::engine::pool::{self, Kept, Pool, is_on};
+use crate::engine::seats;
 use crate::engine::session::{Session, session};
+use crate::platform::lock::lock;
 
 /// Runs its argument, and what the calling thread would do otherwise, at the same time.
 pub type Meanwhile = fn(&mut dyn FnMut());
@@ -62,7 +63,7 @@ pub fn nameless<R>(f: impl FnOnce() -> R) -> R {
 /// Runs `f`, which creates a thread that serves the executor: it is no child of the calling
 /// thread.
 pub fn thread<R>(f: impl FnOnce() -> R) -> R {
-    interpose::without_seats(f)
+    seats::without_seats(f)
 }
 
 /// The calling thread is one that the executor created. How many of these there are differs
@@ -189,8 +190,7 @@ impl Task {
         if let Some(polled) = &self.0
             && polled.go(State::Ended)
         {
-            let kept = polled.kept.lock();
-            let kept = kept.unwrap_or_else(PoisonError::into_inner).take();
+            let kept = lock(&polled.kept).take();
             if let Some(kept) = kept {
                 pool::perform(&polled.task, || crate::engine::context::resume(kept));
             }
@@ -207,7 +207,7 @@ impl Drop for Task {
 impl Polled {
     /// From idle to `state`; `false` if it is not idle.
     fn go(&self, state: State) -> bool {
-        let mut now = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut now = lock(&self.state);
         let is_idle = *now == State::Idle;
         if is_idle {
             *now = state;
@@ -221,7 +221,6 @@ struct Idle<'a>(&'a Polled);
 
 impl Drop for Idle<'_> {
     fn drop(&mut self) {
-        let state = self.0.state.lock();
-        *state.unwrap_or_else(PoisonError::into_inner) = State::Idle;
+        *lock(&self.0.state) = State::Idle;
     }
 }

@@ -22,8 +22,15 @@ pub(crate) mod interpose;
     not(target_feature = "crt-static"),
     not(miri)
 )))]
-#[path = "interpose/off.rs"]
+#[path = "interpose_off.rs"]
 pub(crate) mod interpose;
+#[cfg(all(
+    feature = "interpose",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+))]
+mod interpose_processes;
 pub(crate) mod order;
 pub(crate) mod payload;
 pub mod pool;
@@ -42,8 +49,9 @@ pub(crate) mod random;
     not(target_feature = "crt-static"),
     not(miri)
 )))]
-#[path = "random/off.rs"]
+#[path = "random_off.rs"]
 pub(crate) mod random;
 pub(crate) mod replay;
+pub(crate) mod seats;
 pub(crate) mod session;
 pub(crate) mod signal;

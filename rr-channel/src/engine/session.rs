@@ -489,7 +489,7 @@ fn patience() -> f64 {
         Ok(factor) if factor > 0.0 => factor,
         _ => {
             complain(&format_args!(
-                "RR_CHANNEL_PATIENCE={text} is no positive number: waiting as long as usual"
+                "RR_CHANNEL_PATIENCE={text} is not a positive number: waiting as long as usual"
             ));
             1.0
         }
@@ -524,7 +524,7 @@ mod tests {
     fn what_is_no_seed_is_named() {
         let seed = Some(OsStr::new("dice"));
         let err = Started::start(None, "unused", seed).unwrap_err();
-        insta::assert_snapshot!(err, @"RR_CHANNEL_CHAOS=dice is no seed: use a whole number, or two as SEED:LENGTH; running as if off");
+        insta::assert_snapshot!(err, @"RR_CHANNEL_CHAOS=dice is not a seed: use a whole number, or two as SEED:LENGTH; running as if off");
     }
 
     #[test]

@@ -19,7 +19,7 @@ use super::ipc::{
 };
 use crate::crossbeam_channel::{self, Receiver, Sender};
 use crate::engine::context;
-use crate::engine::interpose::without_seats;
+use crate::engine::seats::without_seats;
 use crate::engine::session::{Mode, mode};
 use crate::sync::{Mutex, MutexGuard};
 use crate::thread;

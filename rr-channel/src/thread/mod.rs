@@ -29,7 +29,7 @@ use rr_channel_log::identity::Dti;
 
 use crate::engine::chaos;
 use crate::engine::context;
-use crate::engine::interpose::without_seats;
+use crate::engine::seats::without_seats;
 use crate::engine::session::{Session, session};
 use crate::engine::signal::LastSignal;
 

@@ -29,7 +29,7 @@ use super::Engine;
 use super::stall::Waiting;
 use super::world::Source;
 use crate::engine::context;
-use crate::engine::interpose::without_seats;
+use crate::engine::seats::without_seats;
 use crate::platform::sys;
 use crate::recorder::process::complain;
 

@@ -1,29 +1,10 @@
 //! Stands in for `interpose.rs` where `pthread_create` cannot be, or is not to be,
 //! defined: threads that nobody wrapped have no place, and go by their names.
 
-use rr_channel_log::identity::Dti;
-
 use crate::engine::context;
+use crate::engine::seats::Seat;
 use crate::engine::session;
 use crate::recorder::process::Variables;
-
-/// A new thread's place.
-#[derive(Debug, Clone)]
-pub(crate) struct Seat {
-    pub(crate) dti: Dti,
-    /// A thread name says more than the place.
-    pub(crate) name_wins: bool,
-}
-
-/// The calling thread's place: there is none.
-pub(crate) const fn seat() -> Option<Seat> {
-    None
-}
-
-/// Runs `f`.
-pub(crate) fn without_seats<T>(f: impl FnOnce() -> T) -> T {
-    f()
-}
 
 /// Places are worked out and given to nobody.
 pub(crate) const fn link() {

@@ -4,7 +4,7 @@
 //! In a dynamically linked executable a definition of `pthread_create` in the
 //! program comes before the C library's, so every thread that `std`, a test harness
 //! or a pool creates passes through here. It is given its place below its creator,
-//! under a number of its own kind ([`Dti::foreign_child`]), so that a pool that
+//! under a number of its own kind ([`Dti::foreign_child`](rr_channel_log::identity::Dti::foreign_child)), so that a pool that
 //! starts a thread more or less does not shift the names of the program's threads.
 //!
 //! A creator that is the main thread and never used this crate itself is taken for
@@ -15,16 +15,13 @@
 //! passed on as they came, except that the start routine is wrapped; what the
 //! wrapper needs travels in a box that exactly one of the two sides frees.
 
-mod processes;
-
-use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-use rr_channel_log::identity::Dti;
-
 use crate::engine::chaos;
 use crate::engine::context;
+use crate::engine::interpose_processes;
+use crate::engine::seats::{self, Seat};
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
 type PthreadCreate = unsafe extern "C-unwind" fn(
@@ -34,40 +31,10 @@ type PthreadCreate = unsafe extern "C-unwind" fn(
     *mut c_void,
 ) -> c_int;
 
-/// A new thread's place.
-#[derive(Debug, Clone)]
-pub(crate) struct Seat {
-    pub(crate) dti: Dti,
-    /// A thread name says more than the place.
-    pub(crate) name_wins: bool,
-}
-
-thread_local! {
-    static SEAT: RefCell<Option<Seat>> = const { RefCell::new(None) };
-    static PASS: Cell<bool> = const { Cell::new(false) };
-}
-
-/// The calling thread's place, if it was created through [`pthread_create`].
-pub(crate) fn seat() -> Option<Seat> {
-    SEAT.try_with(|seat| seat.borrow().clone()).ok().flatten()
-}
-
-/// Runs `f`, in which created threads are given no place: they will be told.
-pub(crate) fn without_seats<T>(f: impl FnOnce() -> T) -> T {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            PASS.set(self.0);
-        }
-    }
-    let _restore = Restore(PASS.replace(true));
-    f()
-}
-
 /// Makes sure that the linker takes these definitions: references to them.
 pub(crate) fn link() {
     std::hint::black_box(pthread_create as *const () as usize);
-    processes::link();
+    interpose_processes::link();
 }
 
 struct Parcel {
@@ -90,7 +57,7 @@ unsafe extern "C-unwind" fn pthread_create(
     let Some(create) = next_definition() else {
         return libc::EAGAIN;
     };
-    let seat = if PASS.get() {
+    let seat = if seats::are_passed_over() {
         None
     } else {
         context::next_seat()
@@ -130,7 +97,7 @@ unsafe extern "C-unwind" fn unpack(parcel: *mut c_void) -> *mut c_void {
         if !seat.name_wins {
             chaos::arrive(&seat.dti);
         }
-        SEAT.with(|place| *place.borrow_mut() = Some(seat));
+        seats::take(seat);
         (start, argument)
     };
     // SAFETY: what `pthread_create`'s caller wanted called. Nothing is left in this
