@@ -24,16 +24,16 @@
 //! | variable | value |
 //! |---|---|
 //! | `RR_CHANNEL` | `record`, `replay`, or `off` (the same as unset) |
-//! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten. What a process does that a recorded one starts is in `process-N` below it |
-//! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run that is recorded, or one that is not, so that rare orders become likely; in a replay it only delays threads (see below) |
-//! | `RR_CHANNEL_PLACES` | `1`: a recording also says where in the source each operation is, each event names its lock, and each channel the type of its messages. Slower |
-//! | `RR_CHANNEL_PAYLOAD` | with places: `bytes` or `hash`: a recording also has what messages held, or a hash of it, as far as that can be told: the bytes of ipc-channel's as they are received; of others the memory of values that have nothing to drop |
-//! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording, of what happens in the replay. If nothing desynchronises it is the same as the first; if something does, it has what was done instead |
-//! | `RR_CHANNEL_PATIENCE` | of a replay: so many times as long as usual it waits, where only time can tell, before a thread leaves its log (usual: 10 s and twice the time of the recorded run while nothing happens; 20 s and three times while threads do something now and then, 120 s and ten times while they compute, and nothing that was recorded comes about) |
-//! | `RR_CHANNEL_DESYNC` | of a replay: `go-on`, as if unset, or `stop`: the process ends with status 86 as soon as a thread leaves its log |
-//! | `RR_CHANNEL_FAST_TIMEOUTS` | of a replay: `1`: a wait that timed out in the recording does so at once, and not at its deadline. A program that looks whether its deadline has come may desynchronise |
-//! | `RR_CHANNEL_REPORT` | of a replay: a file to which desynchronisations are appended, and at exit the numbers of events that came about again; `FILE.N` of the `N`th process that is started |
-//! | `RR_CHANNEL_PROCESS` | if set, by whoever starts a process: its id, or which one of a recording it is. A process for which it does not hold (one that a shell started, say) runs as if off |
+//! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten. Each process that a recorded one starts has its part in `process-N` below it |
+//! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run, recorded or not, so that rare orders become likely; in a replay it only delays threads (see below) |
+//! | `RR_CHANNEL_PLACES` | `1`: the recording also has the source position of each operation, the lock of each event and the message type of each channel. Recording is slower |
+//! | `RR_CHANNEL_PAYLOAD` | with places: `bytes` or `hash`: the recording also has the content of messages, or its hash: the received bytes of ipc-channel's messages; of other messages the memory of values that need no drop |
+//! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording of the replay. Without a desynchronisation it equals the first recording; otherwise it has what was done instead |
+//! | `RR_CHANNEL_PATIENCE` | of a replay: a factor for the time after which a stuck thread leaves its log, where only time can tell. By default the replay waits 10 s plus twice the recorded run's time while nothing happens; 20 s plus three times while threads act now and then; 120 s plus ten times while threads compute and no recorded event comes about |
+//! | `RR_CHANNEL_DESYNC` | of a replay: `go-on` (the same as unset), or `stop`: the process ends with status 86 when a thread leaves its log |
+//! | `RR_CHANNEL_FAST_TIMEOUTS` | of a replay: `1`: a wait that timed out in the recording times out at once instead of at its deadline. A program that checks its deadline may desynchronise |
+//! | `RR_CHANNEL_REPORT` | of a replay: a file to which the replay appends desynchronisations and, at exit, the numbers of events that were replayed; the `N`th started process uses `FILE.N` |
+//! | `RR_CHANNEL_PROCESS` | set by the starter of a process: the process's id, or its place in the recording. A process that it does not name (one that a shell started, say) runs as if off |
 //!
 //! # What a replay promises
 //!
@@ -61,47 +61,47 @@
 //! | source of nondeterminism | |
 //! |---|---|
 //! | crossbeam-channel 0.5: all types, functions and methods; several consumers, bounded and zero capacity, timed operations, timers, `never`, `Select`, `select!`, `select_biased!` | covered |
-//! | threads from [`thread`]: spawn, `Builder`, scoped | covered: named by their place in the tree |
-//! | threads created otherwise (`std`, scoped, pools), in a dynamically linked executable | covered: named by their creator and its count of them, tests by the test's name |
-//! | the same without the feature `interpose` (on by default; to be turned off where a sanitizer defines `pthread_create`, and for static executables, where nothing can be defined in place of the C library's: with it they are refused when they are built), or in a library that is loaded at run time | recorded; told apart by name, else by the order of their first use of this crate, so a replay may mix them up |
-//! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events but at most the last of each thread |
-//! | destructors of thread-locals | covered where the thread is from [`thread`]; else depends on the order in which the thread first used things |
-//! | processes that a recorded one starts by `std`'s `Command`, posix_spawn(3), fork(2) or exec(3), in a dynamically linked executable, with the feature `interpose` | covered, if they use this crate: each has a part of the recording of its own, and is named by who started it and which of that thread's processes it is |
-//! | processes that are started in another way (by a shell or any other program that does not use this crate, `system`, clone(2) itself), or are given no `RR_CHANNEL`, or another `RR_CHANNEL_LOG`; deeper than 64 below each other | run as if off, or as they are told |
-//! | fork without exec, by the only thread that uses this crate | covered: the child goes on with the channels and locks that it has. If other threads were in the middle of using them, its replay may desynchronise, and as without this crate there may be locks that nobody is left to release |
+//! | threads from [`thread`]: spawn, `Builder`, scoped | covered: a thread is named by its position in the tree of threads |
+//! | threads created otherwise (`std`, scoped, pools), in a dynamically linked executable | covered: a thread is named by its creator and a count; a test's thread by the test |
+//! | the same without the feature `interpose`, or in a library that is loaded at run time. (The feature is on by default. Turn it off where a sanitizer defines `pthread_create`, and for static executables, which the build refuses with it.) | recorded; threads are told apart by name, or else by the order of their first use of this crate, so a replay may confuse them |
+//! | crashes, `SIGKILL`, `process::exit` during recording | covered: the log holds all events except, at most, the last one of each thread |
+//! | destructors of thread-locals | covered for threads from [`thread`]; for others it depends on the order in which the thread first used its thread-locals |
+//! | processes that a recorded one starts by `std`'s `Command`, posix_spawn(3), fork(2) or exec(3), in a dynamically linked executable, with the feature `interpose` | covered, if the process uses this crate: it has its own part of the recording, and is named by the thread that started it and a count |
+//! | processes that are started in another way (by a shell or any other program that does not use this crate, `system`, clone(2) itself), or are given no `RR_CHANNEL`, or another `RR_CHANNEL_LOG`; deeper than 64 below each other | not covered: they run as if off, or as their own environment says |
+//! | fork without exec, by the only thread that uses this crate | covered: the child keeps the channels and locks that it has. If other threads were using them at the fork, its replay may desynchronise; as without this crate, such locks may stay locked |
 //! | signals, exit statuses, pipes and files between processes | not covered |
-//! | a process that exits while its other threads still send to others | in a replay it waits until they have sent what is known to have been received, where up to 32 processes are recorded; for a second at most |
+//! | a process that exits while its other threads still send to others | a replay of up to 32 processes delays the exit, for a second at most, until the threads have sent all messages that were received in the recording |
 //! | `std::sync::mpsc`, as [`mpsc`] | covered |
-//! | locks, condition variables, barriers and `Once` of `std::sync`, as [`sync`], also in statics: the order of acquisition, what `try_` forms found, which wait timed out, who leads, who initializes | covered |
+//! | locks, condition variables, barriers and `Once` of `std::sync`, as [`sync`], also in statics: the order of acquisition, the results of `try_` forms, which wait timed out, which thread leads, which thread initializes | covered |
 //! | [`thread::park`] and `park_timeout`, unparked through a [`thread::Thread`]; `is_finished` of a [`thread::JoinHandle`] | covered |
-//! | the same through a handle of `std`'s; `clear_poison` without the lock; what `Debug` shows of a lock | not covered |
-//! | waits for a condition variable that end for no reason | covered; a program that looks at what no lock guards may desynchronise there |
+//! | the same through a handle of `std`; `clear_poison` without the lock; the `Debug` output of a lock | not covered |
+//! | spurious wake-ups of a condition variable | covered; a program that reads unguarded state there may desynchronise |
 //! | parking_lot 0.12, as `parking_lot` (feature `parking_lot`): mutexes, reentrant ones, locks for readers, writers and upgraders, condition variables, `Once` | covered |
 //! | parking_lot 0.13, as `parking_lot_13` (feature `parking_lot_13`) | covered in the same way |
-//! | parking_lot 0.11, through `cargo reprise` | covered in the same way; of several versions in one project, the newest of these |
+//! | parking_lot 0.11, through `cargo reprise` | covered in the same way; if a project has several versions, only the newest of them is covered |
 //! | ipc-channel 0.23 between threads of one process, as `ipc_channel` (feature `ipc_channel`): typed, opaque and bytes channels, also sent in messages; receiver sets, the router, servers for one connection | covered |
-//! | ipc-channel between processes of one recording | covered: a message is known by the process and the thread that sent it |
-//! | ipc-channel to and from others | their messages are told apart by their order in each channel; in a replay they must be sent again, and such an order among several of them is not replayed. Messages of several threads *to* another process come in the recorded order, in channels whose sender came from there |
-//! | messages of processes that are not recorded, if they hold handles, at a receiver set, in a channel into which this process sends too | not covered: while recording or replaying their handles are lost (and upstream's debug assertions notice); off, as ever |
-//! | room in a channel of ipc-channel (some hundred messages) | not covered: a sender that waits for it longer than in the recording may desynchronise a replay, after ten seconds and twice the time of the recorded run |
-//! | when a send into a channel of ipc-channel is refused | covered, but not that the receiver is gone by then |
+//! | ipc-channel between processes of one recording | covered: a message is identified by the process and the thread that sent it |
+//! | ipc-channel to and from unrecorded processes | partly covered: their messages are identified by their order in each channel. In a replay they must be sent again, and the order among several such processes is not replayed. Messages of several threads *to* another process keep the recorded order in channels whose sender came from that process |
+//! | messages with handles from unrecorded processes, at a receiver set, in a channel into which this process sends too | not covered: recording and replaying lose the handles (upstream's debug assertions notice); with `RR_CHANNEL` off they arrive |
+//! | room in a channel of ipc-channel (some hundred messages) | not covered: a sender that waits longer than in the recording may desynchronise a replay, after ten seconds plus twice the recorded run's time |
+//! | a refused send into a channel of ipc-channel | covered; that the receiver is gone by then is not |
 //! | shared memory of ipc-channel | its content is not covered |
-//! | ipc-channel's feature `async`: streams of messages (feature `ipc_channel_async`) | what a poll finds is covered, in the thread that polls; an executor of several threads that share tasks desynchronises (see tokio) |
-//! | ipc-channel's module `platform` | not there |
+//! | ipc-channel's feature `async`: streams of messages (feature `ipc_channel_async`) | the result of a poll is covered, in the thread that polls; an executor whose threads share tasks desynchronises (see tokio) |
+//! | ipc-channel's module `platform` | not provided |
 //! | ipc-channel 0.23 in a project or its dependencies, through `cargo reprise` | covered |
-//! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. Names that were chosen at random are chosen again, also those of temporary files, so a file that the recorded run left behind is in the way |
+//! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. A replay chooses the same random names, also for temporary files, so it may meet files that the recorded run left behind |
 //! | random bytes from `/dev/urandom`, or by a system call of a program's own | not covered |
-//! | whatever the program fixes by [`value`] | covered |
-//! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs what | covered: what work does is done by its place in the tree of forks, and not by the thread |
-//! | what rayon's iterators decide by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
-//! | the tasks of tokio 1.53 and 1.54, on several threads or one, through `cargo reprise`: what they do with the channels and locks here, and have rayon's pools do; their number of threads | covered: what a task does is done by its place in the tree of who spawned whom, and not by the thread. In a replay other threads take the place of those that wait |
-//! | work for tokio's blocking threads (`spawn_blocking`) | covered in the same way; how many such threads there are is not replayed, and does not shift the names of others |
-//! | tokio's own: `tokio::sync`, `select!` (which of several ready branches), timers, I/O, aborted tasks, when a task is woken and how often it is polled; tasks that are no `Send` (`LocalSet`, `LocalRuntime`), and have to wait for each other in a replay | not covered: a program whose tasks do something else with the channels here because of that desynchronises |
-//! | other versions of tokio, other executors | not covered; what tasks do is taken for what the threads do |
+//! | values that the program passes through [`value`] | covered |
+//! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs which job | covered: an operation belongs to the job's position in the tree of forks, not to the thread |
+//! | decisions of rayon's iterators by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
+//! | the tasks of tokio 1.53 and 1.54, on several threads or one, through `cargo reprise`: their operations on the channels and locks here, and jobs that they give to rayon's pools; their number of threads | covered: an operation belongs to the task's position in the tree of spawns, not to the thread. In a replay other threads replace those that wait |
+//! | work for tokio's blocking threads (`spawn_blocking`) | covered in the same way; the number of such threads is not replayed, and does not change the names of other threads |
+//! | tokio's own nondeterminism: `tokio::sync`, the chosen branch of `select!`, timers, I/O, aborted tasks, when a task is woken and how often it is polled; tasks that are not `Send` (`LocalSet`, `LocalRuntime`) and have to wait for each other in a replay | not covered: a program desynchronises if its tasks use the channels here differently because of that |
+//! | other versions of tokio, other executors | not covered; the operations of a task are attributed to the thread |
 //! | futures-channel, flume, async-channel, kanal and the like | not covered; `cargo reprise coverage` names them where it finds them |
-//! | locks and channels of `std` itself, in a project or its dependencies, through `cargo reprise` | not covered; `cargo reprise coverage` says which packages name them |
-//! | time, file and network order | not covered, but for [`value`]; a program that depends on them may desynchronise |
-//! | which live thread gets which message or lock, after a desynchronisation | not reserved for threads that still replay |
+//! | locks and channels of `std` itself, in a project or its dependencies, through `cargo reprise` | not covered; `cargo reprise coverage` lists the packages that name them |
+//! | time, and the order of file and network operations | not covered, except through [`value`]; a program that depends on them may desynchronise |
+//! | messages and locks after a desynchronisation | not covered: a live thread may take what a replaying thread needs |
 //!
 //! Recording adds a nanosecond or so to a lock and up to ten to a message, where memory is at hand
 //! (`cargo bench -p rr-channel --bench paired` measures it), and creates a file for
@@ -110,7 +110,7 @@
 //! Linux only. A timer's message in replay is the present time, never before it is
 //! due. In a replay a message or a lock takes about as long as while recording, and up
 //! to half as long again (the same benchmark on its recording measures it); timers, channels without
-//! capacity, and whatever has to be waited for, take more.
+//! capacity, and operations that have to wait take more.
 //!
 //! # Layers
 //!

@@ -36,7 +36,7 @@ pub fn value<T: Serialize + DeserializeOwned>(source: impl FnOnce() -> T) -> T {
             Ok((value, [])) => Some(Some(value)),
             _ => {
                 let wanted = std::any::type_name::<T>();
-                complain(&format_args!("what was recorded of a value is no {wanted}"));
+                complain(&format_args!("the recorded value is not a {wanted}"));
                 None
             }
         }

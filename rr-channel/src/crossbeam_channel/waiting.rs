@@ -1,8 +1,8 @@
 //! The three ways to wait, as types.
 //!
-//! Which of upstream's functions a program makes the compiler make for its messages is then
-//! what the program itself calls: a function of upstream's with one caller becomes part of it,
-//! with several it does not, and that costs a message as much as all that recording does.
+//! With types, the compiler instantiates only those of upstream's functions that the program
+//! itself calls. A function of upstream's with one caller is inlined, one with several is not,
+//! and that costs a message as much as recording does.
 
 use std::time::{Duration, Instant};
 

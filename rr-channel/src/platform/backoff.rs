@@ -1,13 +1,13 @@
-//! What a thread does before it goes to sleep.
+//! Spinning and yielding before a thread sleeps.
 //!
-//! Whoever it waits for may be at work on another processor, and then be done in less time
-//! than falling asleep takes; or it may wait for this processor, and then be done when it
-//! has been let run. Both sides of a bounded channel depend on that: if each slept at once,
-//! they would wake each other for every single message.
+//! The awaited thread may run on another processor, and be done in less time than falling
+//! asleep takes; or it may need this processor, and be done after a yield. Both sides of a
+//! bounded channel depend on that: if each slept at once, they would wake each other for every
+//! single message.
 //!
-//! On a busy machine those who are let run are not the ones that are waited for, and may
-//! run for some milliseconds, which adds up where threads take turns. So it is noticed
-//! how long they take, and they are not let run again for some time if that was too long.
+//! On a busy machine a yield gives the processor to unrelated threads, which may run for some
+//! milliseconds; that adds up where threads alternate. So the time that a yield takes is
+//! measured, and after a long one there are no yields for some time.
 
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};

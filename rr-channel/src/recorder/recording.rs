@@ -191,7 +191,9 @@ impl Recorder {
                 Ok(file)
             });
             if let Err(error) = &begun {
-                complain(&format_args!("cannot record what messages hold: {error}"));
+                complain(&format_args!(
+                    "cannot record the content of messages: {error}"
+                ));
             }
             begun.ok()
         });

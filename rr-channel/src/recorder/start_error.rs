@@ -34,7 +34,7 @@ impl fmt::Display for StartError {
             StartError::Seed(seed) => {
                 write!(
                     f,
-                    "RR_CHANNEL_CHAOS={seed} is no seed: use a whole number, or two as SEED:LENGTH"
+                    "RR_CHANNEL_CHAOS={seed} is not a seed: use a whole number, or two as SEED:LENGTH"
                 )
             }
             StartError::Occupied(dir) => write!(

@@ -57,7 +57,7 @@ fn a_replay_that_cannot_go_on_goes_live() {
     assert!(
         replayed
             .stderr
-            .contains("which nobody is left to bring about"),
+            .contains("which no thread is left to bring about"),
         "{}",
         replayed.stderr
     );
@@ -83,7 +83,7 @@ fn a_replay_beside_threads_that_never_rest_goes_live() {
             .finish();
         assert!(diverged.status.success(), "{}", diverged.stderr);
         assert_eq!(diverged.outcome, ["got the other message"]);
-        let late = "and nothing that was recorded came about for";
+        let late = "and no recorded event came about for";
         assert!(diverged.stderr.contains(late), "{}", diverged.stderr);
     }
 }
@@ -162,7 +162,7 @@ fn a_patience_that_is_no_number_is_refused() {
     assert!(
         replayed
             .stderr
-            .contains("RR_CHANNEL_PATIENCE=-1 is no positive number"),
+            .contains("RR_CHANNEL_PATIENCE=-1 is not a positive number"),
         "{}",
         replayed.stderr
     );
@@ -176,7 +176,7 @@ fn a_replay_whose_ipc_message_does_not_come_goes_live() {
         ("ipc withheld_from_set", "got [(1, Some((3, 3)))]"),
     ] {
         let (_, replayed) = diverge(program);
-        let stalled = "which nobody is left to bring about";
+        let stalled = "which no thread is left to bring about";
         assert!(replayed.stderr.contains(stalled), "{}", replayed.stderr);
         assert_eq!(replayed.outcome, [outcome]);
     }
@@ -236,7 +236,7 @@ fn a_wait_whose_notifier_left_its_log_ends() {
         "{}",
         replayed.stderr
     );
-    let stalled = "which nobody is left to bring about";
+    let stalled = "which no thread is left to bring about";
     assert!(replayed.stderr.contains(stalled), "{}", replayed.stderr);
 }
 
@@ -258,7 +258,7 @@ fn a_value_of_another_type_is_made_anew() {
     let (_, replayed) = diverge("input diverging_value");
     assert_eq!(replayed.outcome, ["long [7, 7]"]);
     for text in [
-        "what was recorded of a value is no [u64; 2]",
+        "the recorded value is not a [u64; 2]",
         "desynchronised at event 0: recorded `value: bytes 07`, replayed `value`",
     ] {
         assert!(replayed.stderr.contains(text), "{}", replayed.stderr);

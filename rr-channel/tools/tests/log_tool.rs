@@ -384,7 +384,7 @@ fn payloads_and_processes_are_shown() {
     let output = tool(&["stats"], &[&one]);
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8_lossy(&output.stderr);
-    assert!(said.contains("these are no payloads"), "{said}");
+    assert!(said.contains("not a payloads file"), "{said}");
 }
 
 #[test]

@@ -108,7 +108,7 @@ impl fmt::Display for RecordingError {
             }
             RecordingError::Log { path, source } => write!(f, "{}: {source}", path.display()),
             RecordingError::NotARecording(path) => {
-                write!(f, "{}: it is no recording", path.display())
+                write!(f, "{}: not a recording", path.display())
             }
             RecordingError::Version { path, found } => write!(
                 f,
@@ -371,7 +371,7 @@ impl Recording {
         };
         let damaged = |path| RecordingError::Log {
             path,
-            source: LogError::Header("these are no payloads"),
+            source: LogError::Header("not a payloads file"),
         };
         payload::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| damaged(path))
     }
@@ -407,7 +407,7 @@ impl Recording {
                         let place = Some(place);
                         Step::Event { event, place }
                     }
-                    _ => return Err(damaged(path)(LogError::Header("these are no places"))),
+                    _ => return Err(damaged(path)(LogError::Header("not a places file"))),
                 });
             }
         }
@@ -540,11 +540,7 @@ mod tests {
             "rr-channel 3\n",
             "rr-channel 3\nx\n",
         ] {
-            assert_eq!(
-                check(text).unwrap_err(),
-                "dir: it is no recording",
-                "{text:?}"
-            );
+            assert_eq!(check(text).unwrap_err(), "dir: not a recording", "{text:?}");
         }
         let header = session_header("p");
         for line in [

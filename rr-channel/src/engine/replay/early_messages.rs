@@ -1,8 +1,8 @@
 //! The messages in a replayed channel.
 //!
-//! Senders leave them in the channel's [queues](super::sender_queues) and never look here. Who receives
-//! takes from the queue of the sender that its log names until the message comes by; what comes
-//! too early is kept here, by sender, in the order of arrival.
+//! Senders put messages into the channel's [queues](super::sender_queues) and never look here. A
+//! receiver takes messages from the queue of the sender that its log names, until it finds the
+//! message. Messages that came too early are kept here, by sender, in the order of arrival.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ const BURST: usize = 1 << 10;
 #[derive(Debug)]
 pub(super) struct EarlyMessages<T> {
     queues: Arc<SenderQueues<T>>,
-    /// What was taken out of each queue, and not looked at.
+    /// Messages that were taken out of each queue, and not looked at.
     taken: [VecDeque<Deposit<T>>; QUEUES],
     early: FxHashMap<ThreadId, VecDeque<Deposit<T>>>,
     /// How many are early.

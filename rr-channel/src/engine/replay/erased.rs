@@ -1,8 +1,8 @@
 #![expect(unsafe_code, reason = "values whose type is not known")]
-//! Values of any type, as words.
+//! Values of any type, as memory words.
 //!
-//! **Safety** rests on: words are made of a value and own it, as a value of one type; what
-//! is in them is read as this type only, which whoever makes them of it and takes it out
+//! **Safety** rests on: words are made of a value and own it, as a value of one type; their
+//! content is read as this type only, which whoever makes them of it and takes it out
 //! again keeps: the channel that they are in, which has one type of messages
 //! ([`typed`](super::typed)).
 

@@ -210,7 +210,7 @@ impl Flow {
         self.entry.arrivals.load(Relaxed)
     }
 
-    /// A message was taken out; the caller has held the early_messages, or the world, since. (If
+    /// A message was taken out; the caller has locked the early messages, or the world, since. (If
     /// it had not, a sender might look for room in between, find none, and wait where
     /// nobody expects it.)
     #[inline]
@@ -253,7 +253,7 @@ impl Flow {
     }
 
     /// Whether somebody waits for the message to be taken out that the caller has taken from
-    /// the early_messages.
+    /// the early messages.
     #[inline]
     pub(super) fn awaits_room(&self) -> bool {
         self.awaits_count()

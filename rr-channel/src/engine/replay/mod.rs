@@ -232,7 +232,7 @@ impl Engine {
         self.elsewhere.contains(&sender)
     }
 
-    /// This is what the process owes to others; it exits when they have it.
+    /// The exit of the process waits until it has sent these messages.
     #[cfg(feature = "ipc_channel")]
     pub(crate) fn waits_for(&mut self, unsent: Unsent) {
         static AT_EXIT: Once = Once::new();

@@ -74,7 +74,7 @@ impl Engine {
         let draw = draws.take(id, op, length);
         if draw.is_none() && !std::mem::replace(&mut draws.exceeded, true) {
             drop(draws);
-            complain(&"random bytes were drawn that the recording does not have");
+            complain(&"the program drew random bytes that the recording does not have");
         }
         draw
     }

@@ -90,21 +90,21 @@ impl fmt::Display for Desync {
             Cause::Stalled { expected } => {
                 write!(
                     f,
-                    "recorded `{expected}`, which nobody is left to bring about"
+                    "recorded `{expected}`, which no thread is left to bring about"
                 )
             }
             Cause::Late { expected, after } => {
                 write!(
                     f,
-                    "recorded `{expected}`, and nothing that was recorded came about for {:.1} s",
+                    "recorded `{expected}`, and no recorded event came about for {:.1} s",
                     after.as_secs_f64()
                 )
             }
             Cause::Missed { expected } => {
-                write!(f, "recorded `{expected}`, and others were there before")
+                write!(f, "recorded `{expected}`, but others came before it")
             }
             Cause::EndedEarly { expected } => {
-                write!(f, "recorded `{expected}`, and the thread ended")
+                write!(f, "recorded `{expected}`, but the thread ended")
             }
         }
     }

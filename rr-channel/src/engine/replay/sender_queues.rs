@@ -1,8 +1,8 @@
-//! The ways into a replayed channel.
+//! The queues of a replayed channel, by sender.
 //!
-//! Each sender has one, unless there are many, so what a receiver asks for, the next message of
-//! some sender, is mostly the first one there; and threads that send at the same time meet
-//! nowhere but at the count of arrivals. Who receives takes all that there is at once.
+//! Each sender has a queue, unless there are many senders. So the next message of a sender, for
+//! which a receiver asks, is mostly the first one in a queue, and threads that send at the same
+//! time share only the count of arrivals. A receiver takes all messages of a queue at once.
 //!
 //! **Arrivals.** Within a queue messages are numbered in their order, under the queue's lock. A
 //! message that was sent after another one had been sent has a greater number, wherever

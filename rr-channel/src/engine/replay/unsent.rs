@@ -1,4 +1,4 @@
-//! What other processes are known to have received from this one.
+//! Messages that other processes received in the recording, and this one has not sent yet.
 //!
 //! A process may exit while some of its threads still send, and what they send is not
 //! logged: in a replay the exit might come first, and another process wait in vain for
@@ -6,8 +6,8 @@
 //! waits until it has been sent, though not for long: a thread that has left its log may
 //! never send it.
 //!
-//! Logs of all processes say that. The first process reads them, and tells the others what each
-//! of them owes.
+//! Logs of all processes say that. The first process reads them, and tells each of the others
+//! its unsent messages.
 
 use std::path::Path;
 use std::sync::Mutex;
@@ -41,8 +41,8 @@ pub(crate) struct Unsent {
 type All = FxHashMap<(ProcessPath, ThreadId), u64>;
 
 impl Unsent {
-    /// What the process at `home` owes to the others of its recording. From here on `home` says
-    /// what they all do.
+    /// The unsent messages of the process at `home`. From here on `home` has those of all
+    /// processes.
     pub(crate) fn of(home: &mut Home) -> Self {
         let path = home.path.clone();
         let all = home.unsent.get_or_insert_with(|| {
@@ -67,7 +67,7 @@ impl Unsent {
     }
 }
 
-/// What all processes of a recording owe.
+/// The unsent messages of all processes of a recording.
 fn all(dir: &Path) -> All {
     // Damage is found by whoever replays what is damaged.
     let recordings = Recording::tree(dir).unwrap_or_default();
@@ -120,7 +120,7 @@ fn in_words(all: All) -> String {
     all.join(",")
 }
 
-/// What a process owes, of all that is said.
+/// The unsent messages of the process `path`, among those of all.
 fn read<'a>(all: &'a str, path: &'a ProcessPath) -> impl Iterator<Item = (ThreadId, u64)> + 'a {
     all.split(',').filter_map(move |one| {
         let mut words = one.split(' ');
@@ -131,7 +131,7 @@ fn read<'a>(all: &'a str, path: &'a ProcessPath) -> impl Iterator<Item = (Thread
     })
 }
 
-/// Waits until this process has sent what it owes.
+/// Waits until this process has sent all messages that others received.
 pub(crate) extern "C" fn wait_at_exit() {
     if sys::is_forked() {
         return;
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_process_is_told_what_it_owes() {
+    fn each_process_is_told_its_unsent_messages() {
         let (first, second) = (ProcessPath::first(), ProcessPath::first().child(2));
         let all = [
             ((second.clone(), ThreadId(3)), 7),
@@ -159,10 +159,10 @@ mod tests {
             ((second.clone(), ThreadId(12)), 0),
         ];
         let words = in_words(all.into_iter().collect());
-        let owes = |path: &ProcessPath| read(&words, path).collect::<Vec<_>>();
-        assert_eq!(owes(&second), [(ThreadId(3), 7), (ThreadId(12), 0)]);
-        assert_eq!(owes(&first), [(ThreadId(0), 1)]);
-        assert_eq!(owes(&first.child(1)), []);
+        let unsent = |path: &ProcessPath| read(&words, path).collect::<Vec<_>>();
+        assert_eq!(unsent(&second), [(ThreadId(3), 7), (ThreadId(12), 0)]);
+        assert_eq!(unsent(&first), [(ThreadId(0), 1)]);
+        assert_eq!(unsent(&first.child(1)), []);
         assert!(read("", &first).next().is_none());
         assert!(read("nonsense,0 1", &first).next().is_none());
     }

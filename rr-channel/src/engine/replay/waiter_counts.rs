@@ -1,10 +1,10 @@
-//! Which locks and the like somebody waits for, at a glance.
+//! Whether a thread waits for a lock or another object, at a glance.
 //!
-//! Whoever acquires a lock looks here whether that is waited for, and takes the world's
-//! lock only if so. Objects share counters, so a look may be in vain; none is missed:
-//! who waits first counts here and then looks at the object, who changes the object looks
-//! here afterwards, all by sequentially consistent accesses, so one of the two sees the
-//! other.
+//! A thread that acquires a lock checks here whether another one waits for it, and takes the
+//! world's lock only then. Objects share counters, so a check may be in vain; no waiter is
+//! missed: a waiter first counts itself here and then looks at the object, and a thread that
+//! changes the object checks here afterwards. All accesses are sequentially consistent, so one
+//! of the two sees the other.
 
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 

@@ -13,8 +13,8 @@ pub(crate) const REPORT: &str = "desynchronised";
 
 /// The text of a report about a thread that waited in vain.
 const STALLED: [&str; 2] = [
-    "which nobody is left to bring about",
-    "and nothing that was recorded came about for",
+    "which no thread is left to bring about",
+    "and no recorded event came about for",
 ];
 
 /// A thread that left its log.
@@ -73,7 +73,7 @@ mod tests {
     fn the_first_leaving_of_each_thread_is_read() {
         let found = parse(
             "desync thread main/~2 desynchronised at event 3: recorded `recv on t0.c1: empty`, \
-             which nobody is left to bring about\n\
+             which no thread is left to bring about\n\
              desync thread main desynchronised at event 0: its recording ends here\n\
              desync thread main desynchronised at event 9: again\n\
              left main/~2 5 of 8\nend 5 of 8\nnonsense\n",
