@@ -9,7 +9,8 @@ use crate::model::fact::Digest;
 /// it), the personality, and the mapping of user ids.
 ///
 /// The names of the host and the kernel and the control group are facts of those who
-/// ask for them ([`NAMES`], [`GROUP`]): no two hosts agree on them.
+/// ask for them ([`NAMES`](crate::platform::proc_files::NAMES),
+/// [`GROUP`](crate::platform::proc_files::GROUP)): no two hosts agree on them.
 pub fn digest() -> Digest {
     let mut hasher = blake3::Hasher::new();
     let mut text = |bytes: &[u8]| {

@@ -6,7 +6,7 @@
 //! - Nothing that it read mentions a base directory: it could name files here, wherever the same
 //!   bytes are read.
 //! - Nothing that it left mentions a base directory, but for a compiler's list of what it read
-//!   (`listing.rs`), and what make itself says of the place (`said.rs`).
+//!   (`dependency_files.rs`), and what make itself says of the place (`make_output.rs`).
 //! - Where it looked at (or wrote) something outside of a base directory, but below a directory
 //!   that the base directory is in, nobody knows whether it came there by a path of its own or from
 //!   the base directory: this directory has to be the same one, as far above.

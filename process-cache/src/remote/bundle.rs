@@ -10,7 +10,7 @@
 //! already, everything is asked for as ever.
 //!
 //! A bundle is a header (`"pcb"`, a version byte), the result's key, the length of the
-//! result, the result as [`super::form`] packs it, and the contents. Nothing in it is
+//! result, the result as [`super::codec`] packs it, and the contents. Nothing in it is
 //! verified here but lengths: contents have digests, and a result is checked like any.
 
 use std::io;

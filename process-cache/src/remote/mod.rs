@@ -4,7 +4,7 @@
 //! ([`grpc`]), or a directory that is shared ([`directory`]). What a unit depends on is
 //! not known before it has run, so a result is found in two steps: under the weak key
 //! stand the newest *path sets*, questions without answers; we answer them, and the
-//! answers lead to the key of the result ([`form`]). A hit is two round trips: path
+//! answers lead to the key of the result ([`codec`]). A hit is two round trips: path
 //! sets, then result and contents, which are on their way while we answer; or one, where
 //! the newest result came along with the path sets ([`bundle`]). It is then stored as if
 //! we had recorded it.
@@ -14,8 +14,8 @@
 //! | what the user asks for | [`settings`] |
 //! | looking a unit up | `lookup`, [`check`] |
 //! | putting a unit there, in the background | `upload` |
-//! | how it travels | [`form`], [`bundle`], [`digest`], [`protocol`], [`grpc`], [`directory`] |
-//! | who drives the requests; when to stop asking | `engine`, [`breaker`] |
+//! | how it travels | [`codec`], [`bundle`], [`digest`], [`protocol`], [`grpc`], [`directory`] |
+//! | who drives the requests; when to stop asking | `runtime`, [`breaker`] |
 //!
 //! **Invariants.** The build never fails because of a remote cache, and never waits
 //! for it longer than [`breaker::Patience`] allows. What comes from there is data

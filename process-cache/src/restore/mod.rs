@@ -18,7 +18,7 @@
 //! comes, so a later effect is never older than an earlier one and nothing lies
 //! in the future. All effects together may take less than a tick of that clock,
 //! and build tools compare times: files whose times differed when the program
-//! made them get times that differ, in the same order (see `ages`). Explicit
+//! made them get times that differ, in the same order (see `time_order`). Explicit
 //! times of directories are set last, because making entries changes them, and
 //! so are permissions that do not let their owner make any (see `directories`).
 

@@ -1,7 +1,7 @@
 //! Known digests: an unchanged file costs one stat instead of a read.
 //!
 //! A file is known by device, inode, size, modification and change time. As in
-//! git's index, a file that was hashed within [`SETTLE`] of its last change is
+//! git's index, a file that was hashed within [`SETTLE`](crate::model::file_key::SETTLE) of its last change is
 //! *racily clean*: a write that follows within the same tick of the kernel's
 //! clock leaves all five as they were, so such a digest is used once and not
 //! kept. The tick of the coarse clock that stamps files is at most 10 ms; 100 ms

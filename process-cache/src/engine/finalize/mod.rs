@@ -1,6 +1,6 @@
 //! The end of a unit: preconditions, postconditions, and their storing.
 //!
-//! [`preconditions`] runs over each resource's events once and keeps the
+//! [`preconditions()`] runs over each resource's events once and keeps the
 //! observations that nothing in the tree had made; `capture` runs over them
 //! again and reads off the world what the tree made of each name.
 

@@ -135,7 +135,7 @@ impl Session {
         }
     }
 
-    /// Whether the process of a task is [unseen](Process::unseen).
+    /// Whether the process of a task is [unseen](tasks::Process::unseen).
     pub fn is_unseen(&self, tid: Tid) -> bool {
         self.tasks
             .process_of(tid)
