@@ -194,7 +194,7 @@ fn mutate(dice: &mut Dice, seeds: &[Vec<u8>]) -> Vec<u8> {
 }
 
 #[test]
-fn whatever_is_stored_is_parsed_or_refused() {
+fn mutated_stored_bytes_are_parsed_or_refused() {
     let seeds = seeds();
     if let Some(dir) = std::env::var_os("MUTATIONS_SEEDS") {
         for (name, seeds) in &seeds {

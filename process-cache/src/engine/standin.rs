@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn it_writes_and_exits() {
+    fn the_stand_in_writes_and_exits() {
         let mut script = Script::default();
         script.write(1, b"out");
         script.write(2, b"err");
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn it_writes_more_than_a_pipe_holds() {
+    fn the_stand_in_writes_more_than_a_pipe_holds() {
         let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
         let mut script = Script::default();
         script.write(1, &bytes);
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_by_a_signal_without_a_core() {
+    fn the_stand_in_ends_by_a_signal_without_a_core() {
         use std::os::unix::process::ExitStatusExt;
         for signal in [libc::SIGTERM, libc::SIGSEGV, libc::SIGKILL] {
             let mut script = Script::default();

@@ -655,7 +655,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_and_what_is_not_are_different_answers() {
+    fn presence_and_absence_are_different_answers() {
         let stat = Box::new(rustix::fs::stat("/").unwrap());
         let there = [
             Observed::Metadata {

@@ -258,7 +258,7 @@ mod tests {
     use crate::model::fact::{Answer, Query};
 
     #[test]
-    fn runs_are_found_by_id_and_by_place() {
+    fn runs_are_found_by_id_and_by_directory() {
         let run = |began| Run {
             began,
             wall_us: 0,
@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_run_is_that_of_the_directory_one_is_in() {
+    fn the_last_run_is_that_of_the_working_directory() {
         let run = |dir: &str| {
             let mut collector = Collector::new();
             collector.begin(0, &[], Begun::default(), Missed::New);

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_stays_readable() {
+    fn ordinary_text_is_not_masked() {
         for text in [
             "CFLAGS=-O2",
             "PATH=/usr/bin:/bin",
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_follows_an_option_for_secrets_is_masked() {
+    fn the_value_after_a_secret_option_is_masked() {
         let argv =
             ["curl", "--oauth-token", "abc", "--verbose", "x"].map(|s| s.as_bytes().to_vec());
         let masked = masked_argv(&argv);

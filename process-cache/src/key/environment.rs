@@ -172,7 +172,7 @@ mod tests {
     }
 
     #[test]
-    fn the_variables_are_those_that_were_given_whatever_was_given_before() {
+    fn key_variables_do_not_depend_on_the_previous_execution() {
         let last = LastVariables::default();
         let check = |program: &str, envp: &[&str], strict: bool, expected: &[&str]| {
             let execution = execution(envp, strict);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_what_was_pushed() {
+    fn texts_return_the_pushed_strings() {
         let all: [&[u8]; 3] = [b"a", b"", b"bc"];
         let texts: Texts = all.into_iter().collect();
         assert_eq!(texts.iter().collect::<Vec<_>>(), all);

@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_left_out_would_not_be_seen(
+        fn skipping_the_middle_early_does_not_change_the_abbreviation(
             argv in prop::collection::vec("[a-c ä\u{1F600}]{0,40}", 1..40),
             limit in 4_usize..20,
         ) {

@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_process_sees_differently_is_volatile() {
+    fn proc_self_and_standard_streams_are_volatile() {
         check("/proc/self/mountinfo", Class::Volatile);
         check("/proc/1234/stat", Class::Volatile);
         check("/proc/self/fd/3", Class::Volatile);
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn what_means_more_than_what_is_there_is_not_plain() {
+    fn special_file_systems_and_time_zones_are_not_plain() {
         for plain in [
             "/usr/include/time.h",
             "/dev/shm/a.h",
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_for_everybody_is_no_device() {
+    fn dev_shm_is_no_device_directory() {
         for devices in ["/dev", "/dev/null", "/dev/pts/3"] {
             assert!(is_for_devices(Path::new(devices)), "{devices}");
         }
@@ -159,14 +159,14 @@ mod tests {
     }
 
     #[test]
-    fn how_things_are_going_is_a_class_of_its_own() {
+    fn memory_maps_and_uptime_are_usage() {
         check("/proc/self/maps", Class::Usage);
         check("/proc/self/statm", Class::Usage);
         check("/proc/uptime", Class::Usage);
     }
 
     #[test]
-    fn settings_are_files_and_chance_is_chance() {
+    fn kernel_settings_are_files_and_random_devices_are_random() {
         check("/proc/sys/vm/overcommit_memory", Class::Ordinary);
         check("/proc/sys/kernel/random/uuid", Class::Random);
         check("/dev/urandom", Class::Random);

@@ -49,7 +49,7 @@ mod tests {
     struct Few(#[serde(deserialize_with = "super::list::<_, _, 3>")] Vec<u8>);
 
     #[test]
-    fn what_is_longer_than_the_bound_is_refused() {
+    fn a_list_longer_than_the_bound_is_refused() {
         let read = |items: &[u8]| {
             let bytes = postcard::to_stdvec(items).expect("bytes");
             postcard::from_bytes::<Few>(&bytes)

@@ -309,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_back_is_done_when_it_is_let_go_and_counts_until_then() {
+    fn jobs_held_back_count_as_pending_and_run_after_release() {
         let mut jobs = Jobs::new();
         // They begin in order; two threads could end them in another one.
         jobs.wanted = 1;

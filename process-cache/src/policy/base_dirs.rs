@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_a_path_only_perhaps_stays() {
+    fn text_that_may_not_be_a_path_is_not_abbreviated() {
         let roots = base_dirs(&[("work", "/home/ann/work")]);
         for stays in [
             "/home/ann/work2",
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn names_of_roots_are_told_apart() {
+    fn names_of_base_directories_are_told_apart() {
         let dir = tempfile::tempdir().unwrap();
         let place = dir.path().display();
         let words = |words: &[String]| BaseDirs::new(words).map(|roots| roots.all().len());

@@ -221,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_example_says_what_holds_without_it() {
+    fn the_example_configuration_equals_the_defaults() {
         let example = Config::parse(EXAMPLE).unwrap();
         assert_eq!(example.limits(), Config::default().limits());
         assert_eq!(example.min_time_ms, Some(3));
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_unknown_or_too_much_is_refused() {
+    fn unknown_keys_and_invalid_values_are_refused() {
         for text in [
             "ignore_variable = []",
             "constant_paths = ['relative']",
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn variables_programs_and_places_are_found() {
+    fn variables_programs_and_paths_are_matched() {
         let config = Config::parse(
             "ignore_variables = ['A', 'CI_*']\nuncacheable = ['git', '/opt/x']\n\
              constant_paths = ['/opt/tool']",

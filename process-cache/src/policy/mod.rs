@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_nobody_knows_is_held_to_everything() {
+    fn an_unknown_program_has_the_strict_policy() {
         assert_eq!(policy(b"/opt/x", &args(&["x"]), false), Policy::STRICT);
         assert_eq!(
             policy(b"/usr/bin/gcc", &args(&["gcc"]), true),

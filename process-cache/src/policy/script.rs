@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_looks_like_a_comment_may_be_text() {
+    fn a_comment_in_a_here_document_is_text() {
         assert!(!uses_chance(
             b"#!/bin/bash\n\n # $RANDOM is used nowhere\necho 1\n"
         ));

@@ -73,7 +73,7 @@ mod tests {
     use std::sync::mpsc::channel;
 
     #[test]
-    fn a_turn_waits_for_those_before_it_and_for_no_other() {
+    fn a_commit_waits_only_for_earlier_commits() {
         let turns = Arc::<CommitOrder>::default();
         let [first, second, third] = [(); 3].map(|()| CommitTicket::take(turns.clone()));
         first.wait();

@@ -192,7 +192,7 @@ local.h:
 ";
 
     #[test]
-    fn a_list_is_written_at_another_place_as_the_compiler_would() {
+    fn a_dependency_file_is_rewritten_as_the_compiler_would() {
         let template = at(HERE).template(LIST.as_bytes()).unwrap();
         assert_eq!(at(HERE).written(&template).unwrap(), LIST.as_bytes());
         let there = "\
@@ -206,7 +206,7 @@ local.h:
     }
 
     #[test]
-    fn what_the_compiler_would_not_write_is_no_list() {
+    fn text_that_no_compiler_writes_is_no_dependency_file() {
         let here = at(HERE);
         for other in [
             // In lines of other lengths.
@@ -226,13 +226,13 @@ local.h:
     }
 
     #[test]
-    fn a_root_that_is_not_here_makes_no_list() {
+    fn a_base_directory_absent_here_gives_no_dependency_file() {
         assert_eq!(at(HERE).written(b"/\0q/x\n"), None);
     }
 
     proptest! {
         #[test]
-        fn whatever_it_is_it_comes_back_or_is_none(
+        fn relocation_round_trips_or_is_refused(
             parts in prop::collection::vec(
                 prop::sample::select(vec![
                     " ", "\n", " \\\n ", HERE, "/", "a.h", "a_rather_long_name_of_a_file.h", ":",

@@ -203,7 +203,7 @@ mod tests {
     const MAP: &str = "-ffile-prefix-map=/home/ann/w=.";
 
     #[test]
-    fn what_make_says_it_says_at_another_place_of_that_place() {
+    fn directory_messages_of_make_name_the_new_base_directory() {
         for (said, there) in [
             (
                 "make: Entering directory '/home/ann/w'\n",
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_given_is_said_and_nothing_else_of_the_place() {
+    fn output_may_repeat_given_arguments_but_no_other_path() {
         let given = [MAP.as_bytes().to_vec()];
         let says = |bytes: &str| at(HERE).repeats_arguments(&given, bytes.as_bytes());
         assert!(says(&format!("cc {MAP} -c a.c\n")));
@@ -300,7 +300,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_it_is_it_comes_back_or_is_none(
+        fn relocation_round_trips_or_is_refused(
             parts in prop::collection::vec(
                 prop::sample::select(vec![
                     "make", "gmake", "[1]", "[", ": Entering directory '", ": Leaving directory '",

@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_told() {
+    fn compressed_sections_are_recognised() {
         let mut elf = vec![0; 64];
         elf[..4].copy_from_slice(b"\x7fELF");
         elf[4] = 2;

@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn a_compiler_that_is_given_a_root_has_to_replace_it() {
+    fn a_compiler_given_a_base_directory_must_map_it() {
         check(
             "/usr/bin/gcc -g -c a.c",
             &["PWD=/home/ann/w"],
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn a_format_takes_texts_as_wholes_or_measures_them() {
+    fn a_format_uses_whole_strings_or_their_lengths() {
         for (script, expected) in [
             (
                 r#"printf '    %b %b\n' "\033[34m"CC"\033[0m" a.o; cc -c a.c"#,
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_knows_what_an_unknown_program_does() {
+    fn an_unknown_program_may_use_paths_in_any_way() {
         check("/opt/x a", &[], PathUse::Any);
         check("python3 a", &[], PathUse::Any);
         check("sh -c x", &[], PathUse::Parts);
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn whoever_counts_letters_is_unknown() {
+    fn programs_that_count_characters_may_use_paths_in_any_way() {
         for counts in [
             "sh -c echo;echo;${#PWD}",
             "expr length /home/ann/w",

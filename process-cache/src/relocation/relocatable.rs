@@ -594,7 +594,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn places_for_temporary_files_are_told() {
+    fn directories_for_temporary_files_are_recognised() {
         for path in [
             "/tmp",
             "/var/tmp",

@@ -9,7 +9,7 @@ fn roots(places: &[(&str, &str)]) -> Relocation {
 }
 
 #[test]
-fn a_question_is_asked_about_the_own_root() {
+fn queries_are_mapped_to_the_own_base_directory() {
     let (there, here) = (roots(&[("w", "/a/b")]), roots(&[("w", "/c/d/e")]));
     let asked = |path: &str| {
         let named = there.base_dirs.named(&path.into());
@@ -27,7 +27,7 @@ fn a_question_is_asked_about_the_own_root() {
 }
 
 #[test]
-fn answers_lead_from_a_root_into_the_same_one_only() {
+fn answers_may_only_stay_in_their_base_directory() {
     let roots = roots(&[("v", "/v"), ("w", "/w")]);
     let answer = |from: &str, to: &str| {
         let answer = Answer::Path(to.into());
@@ -41,7 +41,7 @@ fn answers_lead_from_a_root_into_the_same_one_only() {
 }
 
 #[test]
-fn conditions_are_asked_like_facts() {
+fn conditions_are_mapped_like_facts() {
     let there = roots(&[("w", "/a/b/c")]);
     for (condition, here, holds) in [
         (Condition::Depth, "/x/y/z", true),
@@ -64,7 +64,7 @@ fn conditions_are_asked_like_facts() {
 }
 
 #[test]
-fn what_leads_out_by_its_text_is_seen() {
+fn paths_that_leave_their_directory_are_recognised() {
     for (path, out) in [
         ("", false),
         ("/a/../b", false),
@@ -80,7 +80,7 @@ fn what_leads_out_by_its_text_is_seen() {
 /// The outputs of a unit's part are settled by the thread that records the part, before or while
 /// the unit is recorded.
 #[test]
-fn what_the_parts_of_a_unit_made_is_waited_for() {
+fn a_unit_waits_for_the_outputs_of_its_parts() {
     let roots = Arc::new(roots(&[("work", "/w")]));
     let (part, whole) = (roots.turn(), roots.turn());
     let digest = Digest([1; 32]);

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn successes_in_between_make_failures_chance() {
+    fn a_success_resets_the_count_of_failures() {
         let now = Instant::now();
         let mut breaker = Breaker::default();
         for _ in 0..10 {
@@ -133,14 +133,14 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_pass_is_not_tried_again() {
+    fn a_permanent_failure_is_not_retried() {
         let mut breaker = Breaker::default();
         breaker.gave_up();
         assert!(!breaker.allows(Instant::now() + Duration::from_secs(1_000_000)));
     }
 
     #[test]
-    fn waiting_is_limited_to_an_advance_a_part_and_what_was_saved() {
+    fn waiting_is_limited_to_an_advance_a_share_and_the_saved_time() {
         const ADVANCE: Duration = Duration::from_secs(1);
         let start = Instant::now();
         let mut patience = Patience::new(start, ADVANCE);

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_bundled_comes_back_in_pieces() {
+    fn a_bundle_decodes_to_its_contents() {
         let contents: [&[u8]; 4] = [b"one", b"", b"three", b"one"];
         let found = Bundle::decode(bundle(&contents.concat())).unwrap();
         assert_eq!((found.key, &found.result[..]), (KEY, &b"result"[..]));
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bundle_is_told() {
+    fn malformed_bundles_are_refused() {
         let right = bundle(b"contents");
         assert!(matches!(
             Bundle::decode(b"pcr".to_vec()),
@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bomb_is_not_unpacked() {
+    fn a_decompression_bomb_is_refused() {
         let bomb = Bundle::decode(bundle(&vec![0; MAX_CONTENTS as usize + 1])).unwrap();
         assert!(bomb.contents(&[MAX_CONTENTS]).is_err());
         assert!(bomb.contents(&[MAX_CONTENTS, 1]).is_err());

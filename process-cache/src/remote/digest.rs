@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn digests_are_those_that_everybody_computes() {
+    fn digests_match_the_reference_functions() {
         let wire = Function::Sha256.of(b"abc");
         assert_eq!(
             wire.hex(),
@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_reads_back_and_nothing_else_does() {
+    fn only_well_formed_digests_parse() {
         let wire = Function::Sha256.of(b"x");
         assert_eq!(Wire::parse(&wire.hex(), 1), Some(wire));
         let hex = wire.hex();

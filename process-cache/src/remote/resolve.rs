@@ -52,7 +52,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_needs_no_looking_up() {
+    fn an_address_needs_no_name_lookup() {
         for (host, expected) in [("127.0.0.1", "127.0.0.1:7"), ("[::1]", "[::1]:7")] {
             let address = Address {
                 tls: false,

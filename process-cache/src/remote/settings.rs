@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_read_as_people_write_them() {
+    fn remote_urls_are_parsed_in_all_spellings() {
         check_server("grpc://localhost:9092", false, "localhost", 9092, "");
         check_server("grpc://10.0.0.1:80/", false, "10.0.0.1", 80, "");
         check_server("grpcs://cache.example", true, "cache.example", 443, "");
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn what_names_no_place_is_refused() {
+    fn invalid_remote_urls_are_refused() {
         for text in [
             "localhost:9092",
             "http://localhost:9092",

@@ -267,7 +267,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 100, ..ProptestConfig::default() })]
 
     #[test]
-    fn effects_do_what_the_program_did_or_nothing(
+    fn effects_change_what_the_program_changed_or_nothing(
         start in prop::collection::vec(small(), 0..12),
         effects in prop::collection::vec(small(), 0..10),
         knowing in any::<bool>(),
@@ -303,7 +303,7 @@ proptest! {
     }
 
     #[test]
-    fn effects_before_one_that_fails_are_taken_back(
+    fn effects_before_a_failing_one_are_undone(
         start in prop::collection::vec(small(), 0..12),
         effects in prop::collection::vec(small(), 0..10),
     ) {

@@ -187,7 +187,7 @@ fn a_fresh_file_is_a_new_inode() {
 }
 
 #[test]
-fn permissions_are_exact_whatever_the_umask() {
+fn permissions_are_exact_under_any_umask() {
     let place = Place::new();
     let mut effect = place.write("a", b"x", false, Time::Present);
     if let Effect::Write { mode, .. } = &mut effect {
@@ -344,7 +344,7 @@ fn a_damaged_content_changes_nothing() {
 }
 
 #[test]
-fn what_is_in_the_way_is_found_before_anything_changes() {
+fn obstacles_are_found_before_anything_changes() {
     let place = Place::new();
     fs::create_dir(place.path("dir")).unwrap();
     fs::write(place.path("dir/entry"), "").unwrap();
@@ -400,7 +400,7 @@ fn names_can_change_their_kind() {
 }
 
 #[test]
-fn what_is_in_a_directory_that_gets_another_mode_is_seen() {
+fn obstacles_in_a_directory_with_a_changed_mode_are_found() {
     let place = Place::new();
     fs::create_dir_all(place.path("dir/sub")).unwrap();
     let chmod = Effect::Chmod {
@@ -427,7 +427,7 @@ fn a_temporary_file_does_not_keep_a_directory() {
 }
 
 #[test]
-fn links_replace_what_is_there() {
+fn links_replace_existing_files() {
     let place = Place::new();
     for name in ["a", "b", "c"] {
         fs::write(place.path(name), name).unwrap();
@@ -522,7 +522,7 @@ fn times_that_differed_differ() {
 }
 
 #[test]
-fn directories_are_closed_when_all_is_in_them() {
+fn read_only_modes_are_set_after_the_entries_are_made() {
     let place = Place::new();
     fs::create_dir(place.path("old")).unwrap();
     fs::create_dir(place.path("opened")).unwrap();
@@ -601,7 +601,7 @@ fn a_directory_takes_its_group_from_its_parent() {
 }
 
 #[test]
-fn effects_before_one_that_fails_are_taken_back() {
+fn effects_before_a_failing_one_are_undone() {
     let place = Place::new();
     for name in ["gone", "dir", "late"] {
         fs::create_dir(place.path(name)).unwrap();
@@ -645,7 +645,7 @@ fn effects_before_one_that_fails_are_taken_back() {
 }
 
 #[test]
-fn a_long_content_that_was_written_over_is_not_taken_back() {
+fn an_overwritten_long_content_is_not_undone() {
     let place = Place::new();
     fs::write(place.path("long"), long()).unwrap();
     fs::create_dir(place.path("late")).unwrap();

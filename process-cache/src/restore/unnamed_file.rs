@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn drafts_are_not_seen_before_they_are_placed_and_replace_what_is_there() {
+    fn drafts_are_invisible_until_linked_and_replace_existing_files() {
         let dir = tempfile::tempdir().unwrap();
         let path = FilePath::from(dir.path().join("f").as_path());
         for text in ["one", "two"] {

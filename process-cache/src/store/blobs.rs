@@ -210,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_put_comes_back() {
+    fn a_stored_blob_reads_back() {
         let (_dir, store) = store();
         for length in [0, 1, 4096, (1 << 20) + 1, 3 << 20] {
             let bytes: Vec<u8> = (0..length).map(|n: u32| (n % 251) as u8).collect();

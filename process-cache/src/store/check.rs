@@ -239,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_being_written_is_no_damage() {
+    fn an_interrupted_write_is_no_damage() {
         let (_dir, store, _, entry) = store();
         let whole = fs::read(&entry).unwrap();
         for cut in 1..whole.len() {

@@ -220,14 +220,14 @@ mod tests {
     }
 
     #[test]
-    fn whole_seconds_settle_later() {
+    fn times_of_whole_seconds_are_trusted_later() {
         let key = key(5 * SECOND);
         assert!(!key.settled(6 * SECOND));
         assert!(key.settled(8 * SECOND));
     }
 
     #[test]
-    fn what_holds_for_a_run_ends_with_it() {
+    fn digests_trusted_for_one_run_are_not_saved() {
         let (dir, table) = table();
         let key = key(5 * SECOND);
         table.insert(&key, Digest([9; 32]), 0, Trust::ThisRun);

@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_out_comes_in_beside_what_is_there() {
+    fn imported_results_join_the_existing_ones() {
         let ((_one, from), (_other, to)) = (store(), store());
         record(&from, 1, "a");
         record(&from, 2, "b");
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_or_damaged_is_an_error_and_the_store_stays_sound() {
+    fn a_damaged_export_is_an_error_and_the_store_stays_sound() {
         let (_dir, from) = store();
         record(&from, 1, "a");
         let mut packed = Vec::new();

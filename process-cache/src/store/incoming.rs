@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_announced_is_kept_and_nothing_else() {
+    fn a_download_must_match_its_announced_digest() {
         for length in [0, 1, 1 << 20, (1 << 20) + 1, 3 << 20] {
             let bytes: Vec<u8> = (0..length).map(|n: u32| (n % 253) as u8).collect();
             arrive(&bytes, &bytes).unwrap();

@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_no_journal() {
+    fn random_bytes_are_no_journal() {
         for bytes in [&b""[..], b"pcj", b"pcj\x01pcj\x01", &[0; 100]] {
             assert!(runs_in(bytes).is_empty());
         }

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_goes_even_where_there_is_room() {
+    fn blobs_above_the_maximum_age_are_removed_within_the_size_limit() {
         let (_dir, store) = store();
         let old = store.put_bytes(b"old").unwrap();
         let new = store.put_bytes(b"new").unwrap();
@@ -399,7 +399,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_old_is_looked_for_once_a_week() {
+    fn old_blobs_are_searched_once_a_week() {
         let (_dir, store) = store();
         let limits = Limits::default();
         store.put_bytes(b"x").unwrap();

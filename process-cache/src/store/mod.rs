@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_others_may_use_is_open_to_them_whatever_the_umask() {
+    fn a_group_store_is_open_to_its_group_under_any_umask() {
         let dir = tempfile::tempdir().unwrap();
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o770)).unwrap();

@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_added_is_there_and_what_is_cut_is_not() {
+    fn complete_additions_are_read_and_truncated_ones_are_not() {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(dir.path()).unwrap();
         let (name, other) = (Digest([1; 32]), Digest([2; 32]));

@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_held_is_stored_when_it_settles_and_there_before() {
+    fn pending_contents_are_readable_and_written_later() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(dir.path().join("store")).unwrap());
         store.write_behind();
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_opened_is_stored() {
+    fn an_opened_pending_content_is_written() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(dir.path().join("store")).unwrap());
         store.write_behind();
@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_let_go_was_never_there() {
+    fn dropped_pending_contents_are_absent() {
         let dir = tempfile::tempdir().unwrap();
         let store = Arc::new(Store::open(dir.path().join("store")).unwrap());
         store.write_behind();

@@ -585,7 +585,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_on_the_way_is_told_and_the_resource_is_canonical() {
+    fn a_link_on_the_way_is_reported_and_the_resource_is_canonical() {
         let dir = tempfile::tempdir().expect("a directory");
         let base = dir.path().canonicalize().expect("its path");
         std::fs::create_dir(base.join("real")).expect("mkdir");
@@ -600,7 +600,7 @@ mod tests {
     }
 
     #[test]
-    fn directories_are_what_the_kernel_makes_of_them() {
+    fn directories_resolve_as_in_the_kernel() {
         let dir = tempfile::tempdir().expect("a directory");
         let base = dir.path().canonicalize().expect("its path");
         std::fs::create_dir_all(base.join("a/b/c")).expect("mkdir");
@@ -660,7 +660,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dangling_link_leads_to_what_it_would_create() {
+    fn a_dangling_link_resolves_to_the_missing_target() {
         let dir = tempfile::tempdir().expect("a directory");
         let base = dir.path().canonicalize().expect("its path");
         std::os::unix::fs::symlink("later", base.join("link")).expect("symlink");
@@ -708,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_where_nothing_was_until_it_is_seen_or_may_be() {
+    fn absence_is_cached_until_a_creation_is_seen_or_possible() {
         let dir = tempfile::tempdir().expect("a directory");
         let base = dir.path().canonicalize().expect("its path");
         let path = base.join("file");
@@ -751,7 +751,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_of_links_leads_to_its_end_whether_that_is_there_or_not() {
+    fn a_chain_of_links_resolves_to_a_present_or_missing_end() {
         let dir = tempfile::tempdir().expect("a directory");
         let base = dir.path().canonicalize().expect("its path");
         let link = |target: &str, link: &str| {

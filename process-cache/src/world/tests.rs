@@ -66,7 +66,7 @@ fn is_root() -> bool {
 const NONE: Answer = Answer::Error(libc::ENOENT);
 
 #[test]
-fn content_says_what_opening_would_find() {
+fn a_content_query_answers_as_open_would() {
     let tree = Tree::new();
     tree.write("file", "abc", 0);
     fs::create_dir(tree.path("dir")).unwrap();
@@ -130,7 +130,7 @@ fn a_changed_file_has_another_answer_even_within_a_tick() {
 }
 
 #[test]
-fn a_learnt_digest_is_used_until_the_file_changes() {
+fn a_cached_digest_is_used_until_the_file_changes() {
     let tree = Tree::new();
     tree.write("file", "abc", 0);
     let other = copy::digest(b"other");
@@ -156,7 +156,7 @@ fn no_digest_of_a_suspended_file_is_trusted() {
 }
 
 #[test]
-fn metadata_leaves_out_what_does_not_count() {
+fn metadata_omits_times_that_do_not_count() {
     let tree = Tree::new();
     tree.write("file", "abc", 100);
     let none = tree.stat("file", TimeUse::None);
@@ -195,7 +195,7 @@ fn a_directory_counts_by_its_times_only_where_they_count() {
 }
 
 #[test]
-fn links_and_real_paths_are_told() {
+fn links_and_real_paths_are_answered() {
     let tree = Tree::new();
     fs::create_dir(tree.path("dir")).unwrap();
     symlink("dir", tree.path("link")).unwrap();
@@ -244,7 +244,7 @@ fn own_changes_can_be_taken_out_of_a_listing() {
 }
 
 #[test]
-fn what_can_be_written_without_looking_is_alike() {
+fn missing_and_ordinary_targets_have_the_same_answer() {
     let tree = Tree::new();
     let target = |name| tree.ask(Query::Target, name);
     assert_eq!(target("none"), Answer::Writable);
@@ -346,7 +346,7 @@ fn access_and_attributes_have_the_kernels_answers() {
 }
 
 #[test]
-fn a_scanner_sees_what_lies_across_pieces() {
+fn a_scanner_finds_text_across_piece_boundaries() {
     fn scanner(piece: &[u8]) -> u8 {
         u8::from(piece.windows(13).any(|window| window == b"__TIMESTAMP__"))
     }

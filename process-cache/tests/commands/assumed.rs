@@ -12,7 +12,7 @@ const OLDER: &str = "echo 1 > a; echo 2 > b; touch -d @1000000000 a; touch -d @1
 const NEWER: &str = "touch -d @1200000000 a";
 
 #[test]
-fn a_loop_that_waits_for_something_is_not_hurried() {
+fn a_polling_loop_is_not_accelerated() {
     let sandbox = Sandbox::new("");
     let command = "sleep 0.01; sleep 0.01; echo over";
     let first = sandbox.cached(command);
@@ -25,7 +25,7 @@ fn a_loop_that_waits_for_something_is_not_hurried() {
 }
 
 #[test]
-fn how_much_is_in_a_file_counts_for_who_appends_to_it_and_knows() {
+fn the_size_counts_for_programs_that_query_it_before_appending() {
     for (interpreter, script) in [
         (
             "python3",
@@ -128,7 +128,7 @@ fn a_configure_in_another_directory_of_the_same_name_is_skipped() {
 }
 
 #[test]
-fn a_test_of_autoconf_may_look_at_what_configure_made() {
+fn a_test_of_autoconf_may_stat_files_of_configure() {
     let command = "echo 1 > confdefs.h; ./conftest -c %s confdefs.h";
     check_hit("cp $(command -v stat) conftest", command);
     check_uncacheable(
@@ -139,7 +139,7 @@ fn a_test_of_autoconf_may_look_at_what_configure_made() {
 }
 
 #[test]
-fn archives_hold_times_if_they_are_told_to() {
+fn archives_hold_times_on_request() {
     if program(&["ar"]).is_none() {
         return;
     }
@@ -152,7 +152,7 @@ fn archives_hold_times_if_they_are_told_to() {
 }
 
 #[test]
-fn other_processes_are_not_known() {
+fn information_about_other_processes_is_uncacheable() {
     check_runs_again("[ -e /proc/1/stat ]; echo", "another process");
     check_runs_again("[ -e /proc/4194304 ]; echo", "another process");
     check_runs_again("ls /proc > /dev/null", "lists /proc");
@@ -160,14 +160,14 @@ fn other_processes_are_not_known() {
 }
 
 #[test]
-fn who_takes_a_lock_waits_for_it_again() {
+fn a_program_that_takes_a_lock_runs_again() {
     if program(&["flock"]).is_some() {
         check_runs_again("flock f cat f", "takes a lock");
     }
 }
 
 #[test]
-fn a_directory_that_has_become_a_link_is_another_to_stand_in() {
+fn a_working_directory_replaced_by_a_link_is_a_difference() {
     let edit = "mv d e; ln -s e d";
     check_miss("mkdir d", "cd d && pwd -P", edit, "");
     check_miss(
@@ -263,7 +263,7 @@ fn a_program_of_the_project_is_not_known_by_its_name() {
 }
 
 #[test]
-fn what_was_compiled_over_an_old_output_is_found_when_that_is_gone() {
+fn a_compilation_over_an_old_output_hits_without_it() {
     check_still_hit("echo 'int x;' > a.c; cc -c a.c", "cc -c a.c", "rm a.o");
     let link = "cc -o p a.o && ./p";
     let setup = "echo 'int main(void) { return 0; }' > a.c; cc -c a.c; cc -o p a.o";

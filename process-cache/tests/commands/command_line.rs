@@ -13,7 +13,7 @@ fn pcache(sandbox: &Sandbox, arguments: &[&str]) -> Run {
 }
 
 #[test]
-fn a_command_that_is_not_there_is_told_as_a_shell_tells_it() {
+fn a_missing_command_fails_as_in_a_shell() {
     let run = pcache(&Sandbox::new(""), &["--", "no-such-program-anywhere"]);
     assert_eq!(run.status.code(), Some(127));
 }
@@ -37,7 +37,7 @@ fn the_status_is_the_commands_own() {
 }
 
 #[test]
-fn disabled_it_is_the_command() {
+fn disabled_pcache_is_the_plain_command() {
     let mut sandbox = Sandbox::new("");
     sandbox.variables = vec![("PCACHE_DISABLE".into(), "1".into())];
     let run = pcache(&sandbox, &["--", "sh", "-c", "echo text; exit 3"]);
@@ -76,7 +76,7 @@ fn a_summary_is_the_last_line_on_standard_error() {
 }
 
 #[test]
-fn quiet_says_nothing() {
+fn quiet_prints_nothing() {
     let sandbox = Sandbox::new("");
     for _ in 0..2 {
         assert_eq!(pcache(&sandbox, &["--quiet", "--", "true"]).err, "");
@@ -109,7 +109,7 @@ fn read_only_uses_and_does_not_store() {
 }
 
 #[test]
-fn stats_count_what_is_stored() {
+fn stats_count_the_stored_results() {
     let sandbox = Sandbox::new("");
     let stats = |sandbox: &Sandbox| {
         let run = pcache(sandbox, &["stats", "--json"]);
@@ -132,7 +132,7 @@ fn clear_forgets_everything() {
 }
 
 #[test]
-fn a_report_counts_what_it_lists() {
+fn the_counts_of_a_report_match_its_list() {
     let sandbox = Sandbox::new("");
     sandbox.cached("/bin/echo one; /bin/echo two; :");
     let report = fs::read(sandbox.report()).expect("a report");
@@ -237,7 +237,7 @@ fn a_user_without_rights_gets_hits_too() {
 }
 
 #[test]
-fn the_configuration_says_what_does_not_count_and_what_always_runs() {
+fn the_configuration_sets_constants_and_uncacheable_programs() {
     let mut sandbox = Sandbox::new("mkdir tools; echo 1 > tools/f; echo 1 > g");
     let config = sandbox.path("config.toml");
     let tools = sandbox.path("tools");

@@ -47,7 +47,7 @@ fn hard_links_to_symbolic_links_come_back() {
 }
 
 #[test]
-fn what_comes_and_goes_leaves_a_new_time_of_its_directory() {
+fn a_temporary_file_renews_the_time_of_its_directory() {
     let command = "echo 1 > d/f; rm d/f";
     for (setup, edit) in [("echo 0 > d/f", "rm d/f"), (":", "echo 0 > d/f")] {
         let sandbox = Sandbox::new(&format!("mkdir d; {setup}"));
@@ -62,7 +62,7 @@ fn what_comes_and_goes_leaves_a_new_time_of_its_directory() {
 }
 
 #[test]
-fn appending_nothing_leaves_the_time_of_what_stands_there() {
+fn appending_nothing_keeps_the_modification_time() {
     let mut commands = vec![("cat empty >> log; sleep 0.01".to_owned(), false)];
     if program(&["perl"]).is_some() {
         let script =
@@ -82,7 +82,7 @@ fn appending_nothing_leaves_the_time_of_what_stands_there() {
 }
 
 #[test]
-fn what_was_opened_for_appending_is_made_if_it_is_missing() {
+fn a_file_opened_for_appending_is_made_if_missing() {
     let command = "cat empty >> log; sleep 0.01";
     let sandbox = Sandbox::new(": > empty; echo 1 > log");
     sandbox.cached(command);
@@ -102,7 +102,7 @@ fn the_truncation_of_an_empty_file_is_repeated() {
 }
 
 #[test]
-fn what_a_skipped_child_appended_is_appended_by_its_parent() {
+fn appends_of_a_skipped_child_are_effects_of_its_parent() {
     let sandbox = Sandbox::new("echo line > x; echo 1 > y; echo 'cat x >> log; sleep 0.01' > s.sh");
     let command = "sh s.sh; cat y";
     sandbox.cached(command);
@@ -146,7 +146,7 @@ fn a_moved_link_keeps_its_time() {
 }
 
 #[test]
-fn a_file_moved_over_another_takes_its_place() {
+fn a_file_moved_over_another_replaces_it() {
     check_hit("echo 1 > a; echo 2 > b", "mv a b");
 }
 
@@ -164,7 +164,7 @@ fn truncated_files_are_truncated_again() {
 }
 
 #[test]
-fn what_was_appended_is_appended() {
+fn appends_are_repeated() {
     check_hit(
         "echo before > log",
         "echo more >> log; echo yet more >> log",
@@ -172,7 +172,7 @@ fn what_was_appended_is_appended() {
 }
 
 #[test]
-fn appending_does_not_depend_on_what_is_there() {
+fn appending_does_not_depend_on_the_existing_content() {
     check_still_hit(
         "echo before > log",
         "echo more >> log",
@@ -222,7 +222,7 @@ fn a_file_removed_and_made_again_is_a_new_one() {
 }
 
 #[test]
-fn what_was_touched_after_what_is_in_it_is_newer_again() {
+fn a_touched_directory_is_newer_than_its_files_again() {
     let make = "mkdir -p d; echo 1 > d/x; sleep 0.02; echo 2 > d/y; sleep 0.02; touch d";
     let sandbox = Sandbox::new("");
     sandbox.cached(make);
@@ -267,7 +267,7 @@ fn times_that_were_set_are_exact() {
 }
 
 #[test]
-fn what_was_not_written_keeps_its_time() {
+fn an_unwritten_file_keeps_its_time() {
     let sandbox = Sandbox::new("echo 1 > f; echo 2 > g; touch -d @1234567890 g");
     sandbox.cached("cat g > f");
     sandbox.reset();
@@ -279,7 +279,7 @@ fn what_was_not_written_keeps_its_time() {
 }
 
 #[test]
-fn a_file_written_with_what_it_holds_already_gets_a_new_time() {
+fn a_file_rewritten_with_equal_content_gets_a_new_time() {
     let sandbox = Sandbox::new("echo 1 > f; echo 1 > g");
     sandbox.cached("cat f > g");
     sandbox.reset();
@@ -397,7 +397,7 @@ fn ninja_has_nothing_to_do_after_the_same_again() {
 }
 
 #[test]
-fn a_build_and_what_it_built_twice_is_restored() {
+fn a_build_that_rebuilds_its_outputs_is_restored() {
     check_hit(
         PROJECT,
         "make; touch h.h; make; make -q && echo nothing to do",

@@ -148,7 +148,7 @@ fn redirecting() -> (Vec<u8>, Vec<u8>) {
 }
 
 #[test]
-fn what_a_32_bit_program_starts_is_not_stored_either() {
+fn children_of_a_32_bit_program_are_not_stored() {
     // What the program opened was not seen: a result of what it starts would
     // be found for another input.
     let (code, data) = redirecting();

@@ -26,7 +26,7 @@ fn a_leaf_is_skipped_inside_a_tree_that_runs() {
 /// A skipped tree saves the time of its last full run, not the time of a run in which most of it
 /// was skipped.
 #[test]
-fn what_a_hit_saves_is_what_its_parts_took() {
+fn the_time_saved_by_a_hit_is_that_of_its_last_full_run() {
     let sandbox =
         Sandbox::new(r"printf '#!/bin/sh\nsleep 0.5\n' > slow; chmod +x slow; echo 1 > a");
     for change in ["", "echo 2 > a", ""] {
@@ -60,7 +60,7 @@ fn a_subtree_is_skipped_as_one_inside_a_tree_that_runs() {
 }
 
 #[test]
-fn what_another_command_stored_is_skipped_too() {
+fn a_result_stored_by_another_command_hits() {
     let sandbox = Sandbox::new("seq 100 > f");
     sandbox.cached("sort f > g");
     let run = sandbox.cached("echo first; sort f > g");
@@ -93,7 +93,7 @@ fn a_replayed_crash_dumps_no_core() {
 }
 
 #[test]
-fn the_fatal_signal_of_a_skipped_child_is_what_its_parent_sees() {
+fn a_parent_sees_the_fatal_signal_of_a_skipped_child() {
     let command = "sh -c 'kill -KILL $$'; echo $?; cat f";
     let sandbox = Sandbox::new("echo 1 > f");
     sandbox.cached(command);
@@ -137,7 +137,7 @@ fn a_here_document_is_skipped() {
 }
 
 #[test]
-fn what_a_skipped_child_read_of_a_shared_file_is_gone() {
+fn a_skipped_child_advances_the_position_of_a_shared_file() {
     let command = "(head -c 5 > /dev/null; tail -n +2 | head -n 1; cat other)< f";
     let sandbox = Sandbox::new("seq 1000 > f; echo 1 > other");
     sandbox.cached(command);
@@ -148,7 +148,7 @@ fn what_a_skipped_child_read_of_a_shared_file_is_gone() {
 }
 
 #[test]
-fn the_position_that_a_skipped_command_leaves_is_where_the_next_one_reads() {
+fn the_next_command_reads_at_the_position_of_a_skipped_one() {
     let sandbox = Sandbox::new("seq 1000 > f");
     let rest = |sandbox: &Sandbox, cached: bool| {
         let shared = File::open(sandbox.path("f")).expect("the file");
@@ -178,7 +178,7 @@ fn a_parent_that_reads_its_childs_output_is_skipped() {
 }
 
 #[test]
-fn a_parent_reads_what_a_skipped_child_says() {
+fn a_parent_reads_the_output_of_a_skipped_child() {
     let command = "x=$(cat a); y=$(cat b); echo \"$x $y\"";
     let sandbox = Sandbox::new("echo 1 > a; echo 2 > b");
     sandbox.cached(command);
@@ -228,7 +228,7 @@ fn a_compilation_is_skipped() {
 }
 
 #[test]
-fn the_complaints_of_a_compiler_are_replayed() {
+fn the_diagnostics_of_a_compiler_are_replayed() {
     check_hit("echo 'int main(void) { return }' > a.c", "cc -c a.c -o a.o");
 }
 
@@ -280,7 +280,7 @@ fn threads_that_write_files_are_skipped() {
 }
 
 #[test]
-fn what_is_in_a_directory_does_not_matter_to_who_would_make_it() {
+fn the_entries_of_a_directory_do_not_count_for_mkdir() {
     let sandbox = Sandbox::new("mkdir d");
     let command = "mkdir -p d; mkdir d; ln -s x d/l; ln -s x d/l; echo done";
     sandbox.cached(command);
@@ -291,7 +291,7 @@ fn what_is_in_a_directory_does_not_matter_to_who_would_make_it() {
 }
 
 #[test]
-fn paths_lead_where_skipped_programs_have_made_them_lead() {
+fn paths_follow_the_changes_of_skipped_programs() {
     for step in [
         "ln -sfn b l",
         "rm l; ln -s b l",

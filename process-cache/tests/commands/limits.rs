@@ -25,7 +25,7 @@ fn the_limits_that_a_command_is_given_are_in_its_key() {
 const SHOW: &str = "sh -c 'ulimit -n'";
 
 #[test]
-fn limits_that_are_set_on_the_way_are_in_the_keys_of_what_is_started_after_it() {
+fn limits_set_during_a_run_are_in_later_keys() {
     let script = format!(
         "{SHOW}; for n in 150 160 150; do ulimit -S -n $n; {SHOW}; done; \
          (ulimit -S -n 140; {SHOW}; {SHOW}); {SHOW}; \
@@ -82,7 +82,7 @@ fn set_from_outside(before: &str, after: &str) -> (String, serde_json::Value) {
 }
 
 #[test]
-fn what_runs_under_limits_that_somebody_else_has_set_is_not_stored_until_they_are_known() {
+fn units_under_limits_set_from_outside_are_not_stored_until_an_exec() {
     let before = format!("{SHOW} > shown;");
     let (out, report) = set_from_outside(&before, &format!("{SHOW}; {SHOW}"));
     assert_eq!(out, "190\n190\n");
@@ -97,7 +97,7 @@ fn what_runs_under_limits_that_somebody_else_has_set_is_not_stored_until_they_ar
 }
 
 #[test]
-fn who_sets_limits_had_those_of_its_key_before() {
+fn a_unit_that_sets_limits_must_have_had_those_of_its_key() {
     let sets = "sh -c 'ulimit -S -n 120; ulimit -n'";
     let (out, report) = set_from_outside(&format!("{SHOW} > shown;"), sets);
     assert_eq!(out, "120\n");

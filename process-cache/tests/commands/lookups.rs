@@ -54,7 +54,7 @@ fn facts_are_the_same_with_and_without_stops() {
 }
 
 #[test]
-fn what_one_process_makes_while_others_look_is_left_as_it_was_made() {
+fn concurrent_lookups_do_not_hide_created_files() {
     let command = "look() {
             i=0
             while [ $i -lt 300 ]; do

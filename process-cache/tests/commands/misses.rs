@@ -25,7 +25,7 @@ fn a_file_that_has_gone_is_a_difference() {
 }
 
 #[test]
-fn a_file_that_was_looked_for_in_vain_and_appears_is_a_difference() {
+fn a_missing_file_that_appears_is_a_difference() {
     check_miss(
         "mkdir a b; echo 1 > b/x",
         "cat a/x 2> /dev/null || cat b/x",
@@ -49,7 +49,7 @@ const COMPILERS: &str = "mkdir i j; echo 'int x;' > j/h.h; \
      for n in 1 2 3; do echo '#include <h.h>' > $n.c; done";
 
 #[test]
-fn what_one_after_the_other_looks_for_in_vain_is_a_difference_to_each() {
+fn a_file_missed_by_several_units_is_a_difference_for_each() {
     let sandbox = Sandbox::new(COMPILERS);
     let command = "for n in 1 2 3; do cc -Ii -Ij -E -P $n.c -o $n.i; done";
     let again = after_edit(&sandbox, command, "echo 'int y;' > i/h.h");
@@ -61,7 +61,7 @@ fn what_one_after_the_other_looks_for_in_vain_is_a_difference_to_each() {
 }
 
 #[test]
-fn what_one_changes_after_another_has_read_it_is_read_by_the_next_as_it_is_then() {
+fn a_later_unit_reads_the_content_changed_by_an_earlier_one() {
     let command =
         "for n in 1 2 3; do cc -Ii -Ij -E -P $n.c -o $n.i; echo \"int x$n;\" > j/h.h; done";
     check_hit(COMPILERS, command);
@@ -94,7 +94,7 @@ fn a_changed_mode_is_a_difference() {
 }
 
 #[test]
-fn a_changed_mode_is_a_difference_to_who_passes_it_on() {
+fn a_changed_mode_is_a_difference_for_programs_that_copy_it() {
     for command in ["sed -i s/1/2/ f", "gzip -nk f", "xz -k f"] {
         check_miss("echo 1 > f; chmod 600 f", command, "chmod 644 f", "of ");
     }
@@ -126,7 +126,7 @@ fn a_directory_link_that_leads_elsewhere_is_a_difference() {
 }
 
 #[test]
-fn a_file_that_became_a_link_with_the_same_content_is_seen_by_who_asks() {
+fn a_file_replaced_by_a_link_is_a_difference_for_lstat() {
     check_miss(
         "echo 1 > f; echo 1 > g",
         "test -L f; echo $?",
@@ -156,7 +156,7 @@ fn a_name_removed_from_a_listed_directory_is_a_difference() {
 }
 
 #[test]
-fn a_name_added_deep_below_is_a_difference_to_who_walks_there() {
+fn a_name_added_deep_below_is_a_difference_for_recursive_listings() {
     check_miss(
         "mkdir -p d/e/f",
         "ls -R d",
@@ -166,17 +166,17 @@ fn a_name_added_deep_below_is_a_difference_to_who_walks_there() {
 }
 
 #[test]
-fn a_name_added_where_nobody_looked_is_none() {
+fn a_name_added_to_an_unread_directory_is_no_difference() {
     check_still_hit("mkdir d e; touch d/a", "echo d/*", "touch e/b; touch x");
 }
 
 #[test]
-fn a_changed_file_that_nobody_read_is_no_difference() {
+fn a_changed_unread_file_is_no_difference() {
     check_still_hit("echo 1 > f; echo 1 > g", "cat f", "echo 2 > g");
 }
 
 #[test]
-fn a_touched_file_is_no_difference_to_who_reads_it() {
+fn a_touched_file_is_no_difference_for_readers() {
     check_still_hit("echo 1 > f", "cat f", "touch f");
 }
 
@@ -195,7 +195,7 @@ fn an_older_source_is_no_difference_to_a_compiler() {
 }
 
 #[test]
-fn a_changed_size_is_seen_by_who_asks() {
+fn a_changed_size_is_a_difference_for_stat() {
     check_miss(
         "touch f",
         "test -s f && echo some || echo none",
@@ -205,7 +205,7 @@ fn a_changed_size_is_seen_by_who_asks() {
 }
 
 #[test]
-fn a_reversed_order_of_times_is_a_difference_to_who_compares() {
+fn a_reversed_order_of_times_is_a_difference_for_comparisons() {
     check_miss(
         "touch -d @1000 b; touch -d @2000 a",
         "test a -nt b && echo newer || echo older",
@@ -215,7 +215,7 @@ fn a_reversed_order_of_times_is_a_difference_to_who_compares() {
 }
 
 #[test]
-fn other_times_in_the_same_order_are_none() {
+fn other_times_in_the_same_order_are_no_difference() {
     check_still_hit(
         "touch -d @1000 b; touch -d @2000 a",
         "test a -nt b && echo newer || echo older",
@@ -227,7 +227,7 @@ fn other_times_in_the_same_order_are_none() {
 const COMPARE: &str = "[ c -nt p ] && echo newer || echo older";
 
 #[test]
-fn a_time_that_was_given_is_compared_with_what_it_is() {
+fn an_explicitly_set_time_is_compared_exactly() {
     let setup = "echo b > b; echo c > c; touch -d @3000 b; touch -d @2000 c";
     for give in [
         "cp b p; touch -r b p",
@@ -260,7 +260,7 @@ fn a_time_that_was_given_is_compared_with_what_it_is() {
 }
 
 #[test]
-fn a_time_that_was_given_is_compared_by_who_is_skipped_as_well() {
+fn skipped_units_compare_explicitly_set_times() {
     let sandbox = Sandbox::new("echo c > c; touch -d @2000 c");
     let compare = format!("touch -d @3000 p; sh -c '{COMPARE}'; sh -c '{COMPARE}'");
     let first = sandbox.cached(&compare);
@@ -279,7 +279,7 @@ fn a_time_that_was_given_is_compared_by_who_is_skipped_as_well() {
 }
 
 #[test]
-fn the_time_of_what_was_made_is_later_than_all_others() {
+fn a_new_file_is_later_than_all_others() {
     check_still_hit(
         "echo c > c; touch -d @2000 c",
         &format!("cp c p; {COMPARE}; touch p; {COMPARE}"),
@@ -288,7 +288,7 @@ fn the_time_of_what_was_made_is_later_than_all_others() {
 }
 
 #[test]
-fn a_time_to_come_is_later_than_what_is_made_for_a_while_only() {
+fn a_future_time_is_later_than_new_files_only_for_a_while() {
     let sandbox = Sandbox::new("echo c > c");
     sandbox.edit("touch -d 2100-01-01 c");
     let script = format!("echo p > p; {COMPARE}");
@@ -310,7 +310,7 @@ fn a_touched_prerequisite_makes_make_run() {
 }
 
 #[test]
-fn times_count_in_memory_for_everybody_too() {
+fn times_count_in_dev_shm() {
     let memory = Path::new("/dev/shm");
     if tempfile::tempdir_in(memory).is_err() {
         eprintln!("skipped: nothing can be made in {}", memory.display());
@@ -344,7 +344,7 @@ fn a_changed_executable_is_a_difference() {
 }
 
 #[test]
-fn a_program_that_may_not_be_executed_any_more_is_not_skipped() {
+fn a_program_without_execute_permission_is_not_skipped() {
     let command = "./t; echo $?";
     check_miss("cp /bin/true t", command, "chmod -x t", "permission for");
     check_miss(
@@ -367,7 +367,7 @@ fn a_changed_script_is_a_difference() {
 }
 
 #[test]
-fn a_program_that_was_executed_in_vain_and_appears_is_a_difference() {
+fn a_missing_program_that_appears_is_a_difference() {
     // env(1) tries each directory by an execve.
     check_miss(
         "mkdir a b; printf '#!/bin/sh\\necho b\\n' > b/prog; chmod +x b/prog",
@@ -409,7 +409,7 @@ fn an_ignored_variable_counts_under_strict() {
 }
 
 #[test]
-fn a_variable_of_the_session_counts_for_who_shows_them_all() {
+fn a_session_variable_counts_for_programs_that_print_all_variables() {
     let mut sandbox = Sandbox::new("");
     let env = |sandbox: &Sandbox| sandbox.run(sandbox.pcache().args(["--", "env"]));
     env(&sandbox);
@@ -525,7 +525,7 @@ fn a_deleted_product_is_made_again() {
 }
 
 #[test]
-fn the_file_that_the_output_goes_to_is_like_no_other() {
+fn the_output_file_differs_from_other_inputs() {
     // With nothing in `b`, and then with the output going there.
     let sandbox = Sandbox::new("echo 1 > a; : > b");
     let command = "cat a b > out";

@@ -151,7 +151,7 @@ fn check(setup: &str, command: &str, unit: &str, [there, here]: [&str; 2], expec
 const APART: [&str; 2] = ["some/where", "else/place"];
 
 #[test]
-fn a_program_that_is_compiled_without_its_place_is_found_elsewhere() {
+fn a_program_with_mapped_paths_hits_in_another_directory() {
     let map = "cc -g -ffile-prefix-map=$PWD=. -c src/a.c -o a.o";
     check(SOURCE, map, "cc", APART, true);
     check(SOURCE, "cc -c src/a.c -o a.o", "cc", APART, true);
@@ -162,7 +162,7 @@ fn a_program_that_is_compiled_without_its_place_is_found_elsewhere() {
 }
 
 #[test]
-fn a_list_of_what_a_compiler_read_is_found_elsewhere_with_the_names_there() {
+fn a_dependency_file_hits_elsewhere_with_local_names() {
     // As CMake has it.
     let listed =
         "cc -ffile-prefix-map=$PWD=. -I$PWD/src -MD -MT a.o -MF a.o.d -o a.o -c $PWD/src/a.c";
@@ -175,7 +175,7 @@ fn a_list_of_what_a_compiler_read_is_found_elsewhere_with_the_names_there() {
 }
 
 #[test]
-fn a_program_with_its_place_in_it_is_not_found_elsewhere() {
+fn a_program_that_contains_its_path_misses_elsewhere() {
     check(SOURCE, "cc -g -c src/a.c -o a.o", "cc", APART, false);
     check(SOURCE, "cc -g -gz -c src/a.c -o a.o", "cc", APART, false);
     // What becomes of the name nobody knows.
@@ -183,7 +183,7 @@ fn a_program_with_its_place_in_it_is_not_found_elsewhere() {
 }
 
 #[test]
-fn a_remote_cache_has_results_of_other_places() {
+fn a_remote_cache_serves_results_of_other_directories() {
     let mut places = Places::new(SOURCE);
     places.is_remote = true;
     fs::create_dir(places.dir.path().join("remote")).unwrap();
@@ -212,7 +212,7 @@ fn a_changed_source_is_no_hit_elsewhere() {
 }
 
 #[test]
-fn output_with_the_place_in_it_belongs_there() {
+fn output_that_contains_its_path_misses_elsewhere() {
     for command in [
         "pwd",
         "echo $PWD > f",
@@ -226,7 +226,7 @@ fn output_with_the_place_in_it_belongs_there() {
 }
 
 #[test]
-fn what_was_read_from_a_file_about_the_place_belongs_there() {
+fn a_path_read_from_a_file_binds_the_result_to_its_directory() {
     // The same bytes everywhere; they name one of the two.
     let places = Places::new("");
     let there = places.dir.path().join("some/where");
@@ -245,7 +245,7 @@ fn what_was_read_from_a_file_about_the_place_belongs_there() {
 }
 
 #[test]
-fn shells_may_leave_a_component_that_is_the_same() {
+fn shells_may_print_a_component_common_to_both_directories() {
     let command = "echo ${PWD##*/} > f";
     check("", command, "sh", ["one/name", "two/name"], true);
     check("", command, "sh", ["one/name", "one/other"], false);
@@ -259,7 +259,7 @@ fn shells_may_leave_a_component_that_is_the_same() {
 }
 
 #[test]
-fn what_is_above_a_root_is_looked_at_where_the_root_is() {
+fn files_above_a_base_directory_are_queried_at_its_location() {
     // The name beside the root depends on where that is.
     let command = "cat ../beside 2> /dev/null || echo none";
     let places = Places::new("");
@@ -276,14 +276,14 @@ fn what_is_above_a_root_is_looked_at_where_the_root_is() {
 }
 
 #[test]
-fn whoever_looks_for_links_above_a_root_is_found_elsewhere() {
+fn link_lookups_above_a_base_directory_hit_elsewhere() {
     check("echo 1 > f", "cp \"$(realpath f)\" g", "sh", APART, false);
     let command = "cc -ffile-prefix-map=$PWD=. -c $PWD/src/a.c -o a.o";
     check(SOURCE, command, "cc", ["one/two", "another"], true);
 }
 
 #[test]
-fn an_unknown_program_is_found_elsewhere_when_two_places_have_seen_the_same() {
+fn an_unknown_program_hits_elsewhere_after_two_equal_runs() {
     // sort is known to leave lines, but not which.
     let setup = "printf 'b\\na\\n' > f";
     let places = Places::new(setup);
@@ -307,7 +307,7 @@ fn an_unknown_program_is_found_elsewhere_when_two_places_have_seen_the_same() {
 }
 
 #[test]
-fn a_link_from_outside_into_a_root_stays_with_it() {
+fn a_link_into_a_base_directory_follows_it() {
     let places = Places::new("");
     let one = places.dir.path().join("one/tree");
     fs::create_dir_all(&one).unwrap();
@@ -327,7 +327,7 @@ const MAKES: &str = "mkdir lib app; printf 'all: ; @$(MAKE) -C lib; $(MAKE) -C a
                      echo 1 > $d/in; done; find . -exec touch -d @1000000000 {} +";
 
 #[test]
-fn what_make_says_of_where_it_is_is_said_elsewhere_of_that_place() {
+fn directory_messages_of_make_are_relocated() {
     check(MAKES, "make", "make", APART, true);
     check(MAKES, "make -w; echo 1 > f", "sh", APART, true);
     // Somewhere with a name of another length, and another depth.
@@ -355,7 +355,7 @@ const COMPILES: &str = "printf 'f = $(CFLAGS) $(MAP)$(HERE) $(EXTRA)\\n\
                         echo 'int x;' > a.c; touch -d @1000000000 . a.c Makefile";
 
 #[test]
-fn commands_that_make_shows_name_the_place_where_it_was_told_to() {
+fn echoed_commands_of_make_name_the_given_directory() {
     for flags in [
         "CFLAGS=-ffile-prefix-map=$PWD=.",
         "CFLAGS='-O2 -fdebug-prefix-map='$PWD'=. -ffile-prefix-map='$PWD=.",
@@ -388,7 +388,7 @@ fn commands_that_make_shows_name_the_place_where_it_was_told_to() {
 }
 
 #[test]
-fn what_a_skipped_make_says_of_its_place_moves_with_the_build_around_it() {
+fn messages_of_a_skipped_make_are_relocated_within_a_running_build() {
     let mut places = Places::new(MAKES);
     places.run("a/one", "make");
     // One of the two below is skipped, the other one runs, and so does all above.
@@ -405,7 +405,7 @@ fn what_a_skipped_make_says_of_its_place_moves_with_the_build_around_it() {
 }
 
 #[test]
-fn only_what_make_itself_says_of_where_it_is_moves() {
+fn only_directory_messages_of_make_itself_are_relocated() {
     let info = "printf '$(info %s)\\nall: ;\\n'";
     let flags = "CFLAGS=-ffile-prefix-map=$PWD=.";
     for (setup, command) in [
@@ -454,7 +454,7 @@ fn only_what_make_itself_says_of_where_it_is_moves() {
 }
 
 #[test]
-fn what_takes_a_turn_waits_for_nobody_who_waits_for_more() {
+fn commits_in_order_do_not_deadlock() {
     // Compilers read many files that others may read, a shell that follows them does not.
     let places = Places::new(
         "for n in 1 2 3; do printf '#include <stdio.h>\\n#include <stdlib.h>\\nint f%s;\\n' $n \

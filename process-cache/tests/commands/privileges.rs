@@ -182,7 +182,7 @@ fn without_ptrace(command: &mut Command) -> &mut Command {
 }
 
 #[test]
-fn where_ptrace_is_forbidden_it_says_so_and_runs_nothing() {
+fn forbidden_ptrace_is_an_error_and_runs_nothing() {
     let sandbox = Sandbox::new("");
     for option in ["--quiet", "--no-seccomp"] {
         let mut pcache = Command::new(PCACHE);
@@ -203,7 +203,7 @@ fn where_ptrace_is_forbidden_it_says_so_and_runs_nothing() {
 }
 
 #[test]
-fn where_ptrace_is_forbidden_the_fallback_is_the_plain_command() {
+fn the_fallback_for_forbidden_ptrace_is_the_plain_command() {
     let sandbox = Sandbox::new("");
     // It also has the signals that the plain command has.
     let script = "grep -E '^Sig[BCIP]' /proc/self/status; echo ran | tee f; echo aside >&2; exit 3";
@@ -229,7 +229,7 @@ fn where_ptrace_is_forbidden_the_fallback_is_the_plain_command() {
 }
 
 #[test]
-fn where_ptrace_is_forbidden_what_is_stored_is_used() {
+fn stored_results_are_used_without_ptrace() {
     let sandbox = Sandbox::new("echo 1 > f");
     sandbox.cached("cat f > g; cat g");
     sandbox.reset();
@@ -330,7 +330,7 @@ fn a_store_on_a_mount_that_forbids_execution_is_a_store() {
 }
 
 #[test]
-fn who_takes_the_ids_it_has_is_skipped_and_who_takes_others_is_not() {
+fn setting_the_same_ids_is_skipped_and_setting_others_is_not() {
     let Some(python) = program(&["python3"]) else {
         return;
     };
@@ -349,7 +349,7 @@ fn who_takes_the_ids_it_has_is_skipped_and_who_takes_others_is_not() {
 }
 
 #[test]
-fn the_name_of_the_host_counts_only_for_those_who_ask_for_it() {
+fn the_host_name_counts_only_for_programs_that_ask() {
     let sandbox = Sandbox::new("echo 1 > f");
     let on = |host: &str, command: &str| {
         sandbox.reset();

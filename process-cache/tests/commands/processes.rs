@@ -13,7 +13,7 @@ fn a_parallel_make_with_a_jobserver_is_skipped() {
 }
 
 #[test]
-fn which_job_of_make_has_the_standard_input_does_not_matter() {
+fn the_job_of_make_with_standard_input_does_not_matter() {
     let Some(_) = program(&["make"]) else { return };
     // The other has a pipe that nobody writes to.
     let sandbox = Sandbox::new(
@@ -48,7 +48,7 @@ fn units_of_a_parallel_make_are_skipped() {
 }
 
 #[test]
-fn how_make_is_called_is_nothing_to_tools_that_it_starts() {
+fn options_of_make_do_not_count_for_its_tools() {
     let Some(_) = program(&["make"]) else { return };
     let sandbox = Sandbox::new(
         "printf 'all: sorted said\\nsorted: in\\n\\tsort -r in -o sorted\\nsaid:\\n\\techo \"$$MAKEFLAGS\" > said\\n' > Makefile; \
@@ -92,7 +92,7 @@ fn a_command_is_skipped_where_another_one_starts_it() {
 
 /// Where make goes is no time that it compares.
 #[test]
-fn a_recursive_make_is_skipped_when_what_it_made_was_removed() {
+fn a_recursive_make_is_skipped_after_its_outputs_were_removed() {
     let sandbox = Sandbox::new(
         "mkdir s; printf 'all:\\n\\tmkdir -p gen\\n\\t$(MAKE) -C s\\n' > Makefile; \
          printf 'all: x\\nx: ../gen\\n\\techo hi > x\\n' > s/Makefile",
@@ -292,7 +292,7 @@ fn a_child_in_the_background_that_is_waited_for_is_skipped() {
 }
 
 #[test]
-fn a_process_ends_as_it_does_whatever_its_threads_end_with() {
+fn the_exit_status_of_a_process_ignores_its_threads() {
     let Some(_) = program(&["cc"]) else { return };
     // The threads return while the process ends.
     let source = "#include <pthread.h>\n#include <stdlib.h>\n#include <unistd.h>\n\

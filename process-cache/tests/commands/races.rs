@@ -292,20 +292,20 @@ fn an_input_that_changes_between_stops_is_not_published() {
 }
 
 #[test]
-fn what_changes_before_a_logged_read_is_looked_at_is_not_published() {
+fn a_change_before_an_unstopped_read_is_processed_is_not_published() {
     let program = Program::new();
     check_everywhere("auto", &program.does("read"), CHANGES);
 }
 
 #[test]
-fn what_changes_between_the_reads_of_a_program_is_not_published() {
+fn a_change_between_two_reads_is_not_published() {
     let program = Program::new();
     check_everywhere("stops", &program.does("read"), CHANGES);
 }
 
 /// Another program has read the input before, so that it is known what is in it.
 #[test]
-fn what_changes_after_another_has_read_it_is_not_published() {
+fn a_change_after_an_earlier_reader_is_not_published() {
     let program = Program::new();
     let unit = format!("cat input > seen; {}", program.does("read"));
     for interception in ["auto", "stops"] {
@@ -316,7 +316,7 @@ fn what_changes_after_another_has_read_it_is_not_published() {
 /// A program that begins after the change reads the input, and changes it, so that it cannot
 /// be told at its end what it has read.
 #[test]
-fn what_changes_before_a_program_that_changes_it_again_is_not_published() {
+fn a_change_before_a_rewriting_program_is_not_published() {
     let Some(python) = program(&["python3"]) else {
         return;
     };
@@ -339,7 +339,7 @@ fn what_changes_before_a_program_that_changes_it_again_is_not_published() {
 
 /// Somebody else reads it afresh in between.
 #[test]
-fn what_another_finds_changed_meanwhile_is_not_published() {
+fn a_change_noticed_by_another_reader_is_not_published() {
     let Some(python) = program(&["python3"]) else {
         return;
     };
@@ -466,32 +466,32 @@ fn check_siblings(how: &str) {
 }
 
 #[test]
-fn what_a_sibling_writes_to_an_inherited_file_is_not_published() {
+fn a_write_of_a_sibling_to_an_inherited_file_is_not_published() {
     check_siblings("inherited");
 }
 
 #[test]
-fn what_a_sibling_writes_to_its_own_file_is_not_published() {
+fn a_write_of_a_sibling_to_its_own_file_is_not_published() {
     check_siblings("own");
 }
 
 #[test]
-fn what_a_sibling_writes_in_a_stop_is_not_published() {
+fn a_write_of_a_sibling_during_a_stop_is_not_published() {
     check_siblings("long");
 }
 
 #[test]
-fn what_a_sibling_writes_to_its_memory_is_not_published() {
+fn a_write_of_a_sibling_to_mapped_memory_is_not_published() {
     check_siblings("mapped");
 }
 
 #[test]
-fn what_becomes_writable_memory_later_is_not_published() {
+fn memory_that_becomes_writable_later_is_not_published() {
     check_siblings("later");
 }
 
 #[test]
-fn what_is_stored_to_dirty_memory_is_not_published() {
+fn a_write_to_a_dirty_page_is_not_published() {
     // No time of the file tells of it.
     check_siblings("early");
 }

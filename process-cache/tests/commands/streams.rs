@@ -58,7 +58,7 @@ fn streams_that_share_a_file_keep_their_order() {
 }
 
 #[test]
-fn what_follows_from_what_another_process_wrote_comes_after_it() {
+fn output_caused_by_another_process_follows_its_cause() {
     let command = "{ for i in $(seq 300); do echo out $i >&2; echo $i; done } | \
                    while read x; do echo in $x >&2; done";
     let sandbox = Sandbox::new("");
@@ -73,7 +73,7 @@ fn what_follows_from_what_another_process_wrote_comes_after_it() {
 }
 
 #[test]
-fn what_a_file_held_before_it_was_written_is_what_was_seen() {
+fn a_file_read_and_appended_by_one_unit_has_its_earlier_content_as_fact() {
     for command in [
         "wc -c < log >> log",
         "sort < log >> log",
@@ -110,7 +110,7 @@ fn a_megabyte_through_a_pipe_inside_arrives() {
 }
 
 #[test]
-fn what_a_skipped_child_says_in_a_pipeline_arrives() {
+fn output_of_a_skipped_child_in_a_pipeline_arrives() {
     let command = "cat f | cksum; cat g";
     let sandbox = Sandbox::new("head -c 1000000 /dev/zero | tr '\\0' x > f; echo 1 > g");
     let plain = sandbox.plain(command);
@@ -137,7 +137,7 @@ fn first_line(command: &mut Command) -> (String, (Option<i32>, Option<i32>)) {
 }
 
 #[test]
-fn a_reader_that_leaves_early_ends_a_skipped_command_as_it_would_end_the_real_one() {
+fn a_reader_that_exits_early_ends_a_skipped_command_like_a_real_one() {
     let sandbox = Sandbox::new("");
     let script = "seq 1 1000000";
     let complete = sandbox.cached(script);
@@ -152,7 +152,7 @@ fn a_reader_that_leaves_early_ends_a_skipped_command_as_it_would_end_the_real_on
 }
 
 #[test]
-fn a_reader_that_leaves_early_ends_a_first_run_as_it_would_end_the_plain_one() {
+fn a_reader_that_exits_early_ends_a_first_run_like_a_plain_one() {
     let sandbox = Sandbox::new("");
     let script = "seq 1 1000000";
     let mut plain = Command::new("sh");
@@ -165,7 +165,7 @@ fn a_reader_that_leaves_early_ends_a_first_run_as_it_would_end_the_plain_one() {
 }
 
 #[test]
-fn closed_streams_are_the_commands_own_business() {
+fn closed_streams_stay_closed() {
     check_hit("", "echo x >&-; echo $? > status; cat < /dev/null");
 }
 
@@ -211,7 +211,7 @@ fn output_is_appended_where_the_caller_appends() {
 }
 
 #[test]
-fn where_in_a_file_output_goes_is_asked_by_python_when_it_starts() {
+fn python_may_query_its_output_position_at_start() {
     let Some(python) = program(&["python3"]) else {
         return;
     };
@@ -252,7 +252,7 @@ fn a_file_that_is_opened_twice_has_two_positions() {
 }
 
 #[test]
-fn output_goes_where_the_caller_stands_in_a_file() {
+fn output_goes_to_the_file_position_of_the_caller() {
     let sandbox = Sandbox::new("");
     let script = |program: &str| format!("({program} one; {program} two; {program} one) > log");
     sandbox.plain(&script("echo"));
@@ -356,7 +356,7 @@ const PLACES: [&str; 9] = [
 ];
 
 #[test]
-fn what_a_compiler_could_have_written_to_or_read_from_is_nothing_to_its_result() {
+fn unused_streams_do_not_count_for_a_compiler() {
     let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
     for (index, place) in PLACES.into_iter().enumerate() {
         let run = as_plainly(&sandbox, place);
@@ -365,7 +365,7 @@ fn what_a_compiler_could_have_written_to_or_read_from_is_nothing_to_its_result()
 }
 
 #[test]
-fn what_a_compiler_writes_to_counts_if_it_writes() {
+fn the_output_stream_of_a_compiler_counts_if_it_writes() {
     let mut sandbox = Sandbox::new("echo 'int f(void) { return g(); }' > a.c");
     for place in &PLACES[..6] {
         for result in ["stored", "hit"] {
@@ -378,7 +378,7 @@ fn what_a_compiler_writes_to_counts_if_it_writes() {
 }
 
 #[test]
-fn what_a_compiler_reads_counts() {
+fn the_input_of_a_compiler_counts() {
     all_as_plainly(
         "echo 'int f(void) { return 1; }' > a.c; echo 'int f(void) { return 2; }' > b.c; \
          printf '1234567890' > c.c; echo 'int f(void) { return 3; }' >> c.c",
@@ -396,7 +396,7 @@ fn what_a_compiler_reads_counts() {
 }
 
 #[test]
-fn what_is_started_by_a_silent_compiler_may_look_at_what_is_nothing_to_itself() {
+fn children_of_a_silent_compiler_may_query_the_streams() {
     all_as_plainly(
         &format!(
             "echo 'int f(void) {{ return 1; }}' > a.c; {}",
@@ -416,7 +416,7 @@ fn what_is_started_by_a_silent_compiler_may_look_at_what_is_nothing_to_itself() 
 
 /// Whether a shell or a script starts the compiler, and which make, is nothing to it.
 #[test]
-fn how_makes_and_shells_are_nested_is_nothing_to_a_compiler() {
+fn the_nesting_of_makes_and_shells_does_not_count_for_a_compiler() {
     let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
     for (index, place) in [
         "cc -c a.c; true",
@@ -434,7 +434,7 @@ fn how_makes_and_shells_are_nested_is_nothing_to_a_compiler() {
 
 /// A program with a question asks only a terminal.
 #[test]
-fn whether_there_is_somebody_to_ask_counts_for_who_may_ask() {
+fn the_presence_of_a_terminal_counts_for_programs_that_prompt() {
     let sandbox = Sandbox::new("echo 1 > a; echo 2 > b; chmod 400 b");
     for (place, result) in [
         ("mv a b; true", "stored"),
@@ -450,7 +450,7 @@ fn whether_there_is_somebody_to_ask_counts_for_who_may_ask() {
 }
 
 #[test]
-fn what_is_written_by_its_name_and_as_output_is_like_no_other_file() {
+fn a_file_that_is_also_the_output_stream_differs_from_others() {
     for command in ["cc -E -P a.c -o log", "sort -o log a.c 2>&1; echo 1"] {
         let sandbox = Sandbox::new("printf '#warning 1\nint a;\n' > a.c; echo 1 > log");
         for place in ["> other 2>&1", "> log 2>&1"] {
@@ -460,7 +460,7 @@ fn what_is_written_by_its_name_and_as_output_is_like_no_other_file() {
 }
 
 #[test]
-fn what_the_linker_of_a_compiler_looks_at_is_nothing_less_to_the_compiler() {
+fn stream_queries_of_the_linker_count_for_the_compiler() {
     all_as_plainly(
         &format!(
             "echo 'int main(void) {{ return 1; }}' > a.c; cc -c a.c; {}",
@@ -478,7 +478,7 @@ fn what_the_linker_of_a_compiler_looks_at_is_nothing_less_to_the_compiler() {
 
 /// Standard output that is the same as standard input, which may be anything.
 #[test]
-fn an_output_is_what_it_is_and_not_what_the_input_is() {
+fn output_shared_with_input_is_classified_on_its_own() {
     let sandbox = Sandbox::new("echo 'int f(void) { return g(); }' > a.c; mkfifo p");
     let open = |path: &std::path::Path| File::options().read(true).write(true).open(path);
     let run = |file: &File| {
@@ -500,7 +500,7 @@ fn an_output_is_what_it_is_and_not_what_the_input_is() {
 }
 
 #[test]
-fn what_is_changed_by_the_name_of_a_descriptor_is_not_stored() {
+fn a_change_through_the_name_of_a_descriptor_is_not_stored() {
     all_as_plainly(
         "echo 1 > in",
         &[
@@ -515,7 +515,7 @@ fn what_is_changed_by_the_name_of_a_descriptor_is_not_stored() {
 /// Commands that do something to the file that their input or output is, twice: for one file and
 /// then for another, or a file that has become another.
 #[test]
-fn what_is_done_or_asked_by_a_descriptor_is_done_to_its_file() {
+fn operations_on_a_descriptor_apply_to_its_file() {
     all_as_plainly(
         "echo 1 > full; : > empty; : > o1; : > o2; cat > c.c <<'END'
 #include <sys/stat.h>

@@ -312,7 +312,7 @@ fn a_command_in_the_background_that_reads_the_terminal_stops() {
 }
 
 #[test]
-fn what_reads_the_terminal_is_not_stored_and_says_why() {
+fn a_unit_that_reads_the_terminal_is_not_stored() {
     let sandbox = Sandbox::new("");
     for word in ["one", "two"] {
         let script = "$RUN sh -c 'echo ready; read x; echo got $x'";
@@ -362,7 +362,7 @@ fn a_command_sees_the_terminal_that_it_is_on() {
 
 /// At a terminal whoever wonders why something ran is told where to look.
 #[test]
-fn people_are_told_where_reasons_are() {
+fn the_terminal_shows_where_to_find_reasons() {
     let sandbox = Sandbox::new("echo 1 > a; echo 1 > b");
     let run = format!("{PCACHE} --min-time 0 --");
     let script = "$RUN sh -c 'sort a > a.out; sort b > b.out'";
@@ -402,7 +402,7 @@ fn a_silent_compiler_is_skipped_on_a_terminal_of_any_size() {
 }
 
 #[test]
-fn what_a_compiler_says_is_as_wide_as_its_terminal() {
+fn diagnostics_fit_the_width_of_the_terminal() {
     let sandbox = Sandbox::new(
         "printf 'int f(void) { return 1111111111 + 1111111111 + 1111111111 + g(); }' > a.c",
     );
@@ -431,7 +431,7 @@ fn compilers_of_a_parallel_make_are_skipped_on_a_terminal() {
 
 /// A program that asks for the terminal's size sees its present size; others are skipped.
 #[test]
-fn the_size_of_a_terminal_counts_for_who_asks() {
+fn the_terminal_size_counts_for_programs_that_ask() {
     let sandbox = Sandbox::new(
         "echo 1 > in; printf 'all: out\nout: in\n\tcp in out\n' > Makefile; \
          printf 'size:\n\t@stty size\n' > Sized; \
@@ -478,13 +478,13 @@ fn check_sizes(setup: &str, script: &str) {
 }
 
 #[test]
-fn the_width_of_a_terminal_counts_wherever_the_text_goes() {
+fn the_terminal_width_counts_for_redirected_output() {
     check_sizes(":", "$RUN cc --help=common > out 2> err; cat out err");
     check_sizes(":", "$RUN sh -c 'cc --help=common | cat > out'; cat out");
 }
 
 #[test]
-fn what_a_compiler_starts_sees_how_large_the_terminal_is() {
+fn children_of_a_compiler_see_the_terminal_size() {
     let setup = "echo 'int f(void) { return 1; }' > a.c; mkdir b; \
                  printf '#!/bin/sh\nstty size > kinds\nexec /usr/bin/as \"$@\"\n' > b/as; \
                  chmod +x b/as";
@@ -493,7 +493,7 @@ fn what_a_compiler_starts_sees_how_large_the_terminal_is() {
 
 /// Terminals that are known by other numbers than 0, 1 and 2.
 #[test]
-fn the_size_of_a_terminal_counts_by_whichever_number_it_is_asked() {
+fn the_terminal_size_counts_through_any_descriptor() {
     let setup = "cat > s.c <<'END'
 #include <fcntl.h>
 #include <stdio.h>
@@ -514,7 +514,7 @@ cc -o s s.c";
 
 /// A part of what is skipped later has told what it found on a terminal of another size.
 #[test]
-fn what_was_skipped_may_have_depended_on_the_size() {
+fn a_skipped_part_may_depend_on_the_terminal_size() {
     let sandbox = Sandbox::new(
         "printf 'int f(void) { return 1111111111 + 1111111111 + 1111111111 + g(); }' > w.c; \
          printf 'all:\n\t@echo 1; cc -c w.c\n' > Makefile; \
@@ -533,7 +533,7 @@ fn what_was_skipped_may_have_depended_on_the_size() {
 /// The compiler of a parallel make that has no standard input knows no width, and writes as it
 /// likes.
 #[test]
-fn who_asks_nothing_for_the_width_has_another_one() {
+fn a_compiler_without_a_terminal_has_another_width() {
     let sandbox = Sandbox::new(
         "printf 'int f(void) { return 1111111111 + 1111111111 + 1111111111 + g(); }' > w.c",
     );

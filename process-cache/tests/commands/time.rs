@@ -206,7 +206,7 @@ fn a_reason_to_run_again_leaves_the_rest_of_the_tree_skipped() {
 }
 
 #[test]
-fn strict_doubts_the_clock_of_a_compiler() {
+fn strict_makes_the_clock_of_a_compiler_uncacheable() {
     let mut sandbox = Sandbox::new("echo 'int x;' > a.c");
     sandbox.options = vec!["--strict".into()];
     sandbox.cached("cc -c a.c").assert_uncacheable("clock");
@@ -215,7 +215,7 @@ fn strict_doubts_the_clock_of_a_compiler() {
 }
 
 #[test]
-fn a_clock_that_a_child_reads_is_its_ancestors_matter() {
+fn a_clock_read_by_a_child_makes_its_ancestors_uncacheable() {
     check_uncacheable("", "sh -c 'sh -c \"date > /dev/null\"'", "time of day");
 }
 

@@ -164,7 +164,7 @@ fn moving_a_directory_that_was_there_runs_again() {
 }
 
 #[test]
-fn what_shows_how_it_is_doing_runs_again() {
+fn programs_that_read_proc_usage_run_again() {
     for file in ["/proc/self/maps", "/proc/self/stat", "/proc/uptime"] {
         check_runs_again(&format!("cat {file}"), &format!("opens {file}"));
     }
@@ -216,7 +216,7 @@ fn an_object_that_is_there_already_does_not_hinder_its_compiler() {
 }
 
 #[test]
-fn who_is_given_a_temporary_file_is_part_of_who_made_it() {
+fn a_unit_given_a_temporary_file_is_stored_with_its_parent() {
     for (name, program) in [("cat", "cat $t"), ("sort", "sort --output=$t f")] {
         let sandbox = Sandbox::new("echo 1 > f");
         let run = sandbox.cached(&format!("t=$(mktemp $PWD/XXXXXX); {program}; rm $t"));

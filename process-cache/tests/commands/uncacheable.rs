@@ -7,7 +7,7 @@ use std::process::Stdio;
 use crate::support::{Sandbox, check_hit, check_uncacheable, program};
 
 #[test]
-fn a_connection_to_elsewhere_is_a_doubt() {
+fn a_connection_to_an_outside_socket_is_uncacheable() {
     let Some(python) = program(&["python3"]) else {
         return;
     };
@@ -34,7 +34,7 @@ fn a_connection_to_elsewhere_is_a_doubt() {
 }
 
 #[test]
-fn a_process_left_behind_is_a_doubt() {
+fn a_process_left_behind_is_uncacheable() {
     let sandbox = Sandbox::new("mkfifo gate left");
     for _ in 0..2 {
         let run = sandbox.cached("(read x < gate; echo $x > left) > /dev/null 2>&1 & echo started");
@@ -46,7 +46,7 @@ fn a_process_left_behind_is_a_doubt() {
 }
 
 #[test]
-fn memory_that_is_hidden_is_a_doubt() {
+fn hidden_memory_is_uncacheable() {
     let Some(perl) = program(&["perl"]) else {
         return;
     };
@@ -60,7 +60,7 @@ fn memory_that_is_hidden_is_a_doubt() {
 }
 
 #[test]
-fn a_signal_to_a_process_outside_is_a_doubt() {
+fn a_signal_to_a_process_outside_is_uncacheable() {
     let sandbox = Sandbox::new("");
     let command = format!("kill -0 {}", std::process::id());
     for _ in 0..2 {
@@ -71,7 +71,7 @@ fn a_signal_to_a_process_outside_is_a_doubt() {
 }
 
 #[test]
-fn a_signal_inside_the_command_is_none() {
+fn a_signal_inside_the_command_is_cacheable() {
     // dash says "Terminated" if it was dead before the shell waits.
     check_hit(
         "",
@@ -80,7 +80,7 @@ fn a_signal_inside_the_command_is_none() {
 }
 
 #[test]
-fn a_signal_from_outside_is_a_doubt() {
+fn a_signal_from_outside_is_uncacheable() {
     let sandbox = Sandbox::new("");
     for _ in 0..2 {
         let mut pcache = sandbox.pcache();
@@ -136,17 +136,17 @@ fn a_signal_to_pcache_reaches_the_command() {
 }
 
 #[test]
-fn a_fifo_is_a_doubt() {
+fn a_fifo_is_uncacheable() {
     check_uncacheable("", "mkfifo p; cat p & echo hi > p; wait", "FIFO");
 }
 
 #[test]
-fn the_state_of_a_process_is_a_doubt() {
+fn the_state_of_a_process_is_uncacheable() {
     check_uncacheable("", "cat /proc/self/stat > /dev/null", "/proc/self/stat");
 }
 
 #[test]
-fn shared_memory_is_a_doubt() {
+fn shared_memory_is_uncacheable() {
     let Some(python) = program(&["python3"]) else {
         return;
     };
@@ -155,7 +155,7 @@ fn shared_memory_is_a_doubt() {
 }
 
 #[test]
-fn a_pipe_inside_is_no_doubt_about_the_whole() {
+fn a_pipe_inside_leaves_the_whole_command_cacheable() {
     let sandbox = Sandbox::new("seq 100 > f; echo 1 > g");
     let command = "sort < f | uniq | head -2; cat g";
     let first = sandbox.cached(command);
@@ -169,7 +169,7 @@ fn a_pipe_inside_is_no_doubt_about_the_whole() {
 }
 
 #[test]
-fn a_doubt_that_leaks_is_its_ancestors_too() {
+fn an_escaping_uncacheable_reason_applies_to_ancestors() {
     let sandbox = Sandbox::new("");
     let run = sandbox.cached("sh -c 'head -c 4 /dev/urandom > x; :'; :");
     for unit in &run.units {
@@ -178,7 +178,7 @@ fn a_doubt_that_leaks_is_its_ancestors_too() {
 }
 
 #[test]
-fn a_reason_is_told_by_explain() {
+fn explain_shows_the_reason() {
     let sandbox = Sandbox::new("");
     let mut pcache = std::process::Command::new(crate::support::PCACHE);
     pcache.args([
@@ -197,7 +197,7 @@ fn a_reason_is_told_by_explain() {
 }
 
 #[test]
-fn a_file_changed_by_somebody_else_meanwhile_is_a_doubt() {
+fn a_file_changed_by_another_process_is_uncacheable() {
     let sandbox = Sandbox::new("echo 1 > f; mkfifo begun go");
     let mut pcache = sandbox.pcache();
     pcache.args(["--", "sh", "-c", "cat f; echo > begun; read x < go; cat f"]);
@@ -214,7 +214,7 @@ fn a_file_changed_by_somebody_else_meanwhile_is_a_doubt() {
 }
 
 #[test]
-fn who_shows_the_session_is_not_skipped_as_a_part_either() {
+fn a_part_that_prints_the_session_is_not_skipped() {
     check_uncacheable(
         "",
         "env > out; sleep 0.01",

@@ -14,7 +14,7 @@ fn verify(sandbox: &Sandbox, command: &str) -> Run {
 }
 
 #[test]
-fn what_is_the_same_again_is_said_to_be() {
+fn verify_reports_equal_results() {
     let sandbox = Sandbox::new("seq 30 > f");
     let command = "sort f > g; cat g; exit 3";
     let first = sandbox.cached(command);
@@ -26,7 +26,7 @@ fn what_is_the_same_again_is_said_to_be() {
 }
 
 #[test]
-fn what_differs_is_named_with_its_place() {
+fn verify_names_the_file_and_position_of_a_difference() {
     // It reads something that pcache takes to be constant.
     let sandbox = Sandbox::new("mkdir c; echo 1 > c/f; echo x > g");
     let config = sandbox.store().with_file_name("config.toml");

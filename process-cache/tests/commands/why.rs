@@ -145,7 +145,7 @@ fn an_option_is_compared_with_the_last_run() {
 /// The linked program changed because a compiler ran: that reason counts, and not the assembler in
 /// it.
 #[test]
-fn who_depends_on_part_of_a_unit_depends_on_the_unit() {
+fn a_dependency_on_part_of_a_unit_names_the_unit() {
     let sandbox = Sandbox::new("echo 'int main(void) { return 0; }' > a.c; touch a.h");
     let build = || {
         let run = sandbox.cached("cc -c -include a.h -o a.o a.c; cc -o a a.o");
@@ -163,7 +163,7 @@ fn who_depends_on_part_of_a_unit_depends_on_the_unit() {
 
 /// An older stored result is no news.
 #[test]
-fn what_was_not_stored_last_time_ran_for_that_reason() {
+fn a_unit_not_stored_last_time_is_explained_by_its_uncacheable_reason() {
     let sandbox = Sandbox::new("echo 1 > in; echo 'cat in; sleep 0.01' > script");
     let run = || sandbox.cached("sh ./script > out");
     run();
@@ -241,7 +241,7 @@ fn runs_are_listed_and_found_again() {
 }
 
 #[test]
-fn output_that_goes_elsewhere_in_its_file_is_told_as_that() {
+fn output_at_another_file_position_is_explained() {
     let sandbox = Sandbox::new("echo 1 > in");
     for before in ["", "echo 0; "] {
         sandbox.cached(&format!("{{ {before}sort in; }} > out"));
@@ -267,7 +267,7 @@ fn a_tool_that_changed_is_one_reason() {
 
 /// A run in between that did something else is no part of what changed since the last one.
 #[test]
-fn what_changed_before_the_last_run_is_no_news() {
+fn changes_before_the_last_run_are_not_reported() {
     let sandbox = Sandbox::new(
         r##"
 printf '#!/bin/sh\necho "int v = 1;"\n' > tool; chmod +x tool
@@ -295,7 +295,7 @@ printf '#include "v.h"\n' > a.c
 
 /// A missing file is not explained by the unit that once made it.
 #[test]
-fn who_made_what_is_gone_is_no_cause() {
+fn the_maker_of_a_missing_file_is_no_cause() {
     let sandbox = Sandbox::new(
         r##"
 printf 'p: a.o\n\tgcc -o p a.o\na.o: a.c a.h\n\tgcc -Ii1 -Ii2 -c a.c\n' > Makefile
@@ -322,7 +322,7 @@ touch -d '1 hour ago' *
 
 /// A result knows how times were ordered, and `why` which of them is another one.
 #[test]
-fn what_was_touched_is_named() {
+fn a_touched_file_is_named() {
     let sandbox = Sandbox::new(
         r##"
 printf 'p: a.o\n\tgcc -o p a.o\na.o: a.c a.h\n\tgcc -c a.c\n' > Makefile
@@ -352,7 +352,7 @@ echo 'int main(void) { return 0; }' > a.c; echo 'static int v;' > a.h
 
 /// A directory is one reason, and there is something to be done about it.
 #[test]
-fn another_checkout_is_told_as_that() {
+fn another_checkout_is_explained() {
     let sandbox = Sandbox::new(
         "mkdir one two; echo 'int v;' | tee one/a.c > two/a.c
         echo '#!/bin/sh' | tee one/s > two/s; chmod 755 one/s two/s",
@@ -384,7 +384,7 @@ fn another_checkout_is_told_as_that() {
 /// The result used for a skipped unit is the one that the next is compared with, and not the last
 /// that ran.
 #[test]
-fn the_result_that_was_taken_is_compared_with() {
+fn comparisons_use_the_result_that_hit() {
     let sandbox = Sandbox::new(
         r##"
 mkdir i o; echo '#define M 1' > i/m1.h; echo '#define M 2' > i/m2.h; ln -s m1.h i/m.h

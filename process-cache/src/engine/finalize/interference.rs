@@ -313,7 +313,7 @@ mod tests {
     }
 
     #[test]
-    fn who_could_write_when_a_unit_began_may_have_done_so_in_the_same_tick() {
+    fn a_writer_at_the_start_of_a_unit_interferes_within_the_same_tick() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap();
         let mut session = session(&path);
@@ -336,7 +336,7 @@ mod tests {
 
     /// A file that came and went in it, in a unit that is skipped this time.
     #[test]
-    fn who_looked_at_a_directory_is_not_disturbed_by_what_came_and_went_there() {
+    fn a_temporary_file_does_not_interfere_with_a_directory_lookup() {
         let directory = tempfile::tempdir().unwrap();
         let mut session = session(directory.path());
         let path = FilePath::from(directory.path());
@@ -368,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_a_traced_unit_made_is_told_from_one_that_came_from_nowhere() {
+    fn a_name_made_by_a_traced_unit_differs_from_one_made_outside() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().canonicalize().unwrap();
         let mut session = session(&path);

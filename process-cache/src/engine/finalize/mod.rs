@@ -660,7 +660,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_gone_was_removed_by_the_unit_only_if_it_changed_that_name() {
+    fn an_absent_file_is_an_own_removal_only_if_the_unit_changed_that_name() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         std::fs::create_dir(root.join("real")).unwrap();

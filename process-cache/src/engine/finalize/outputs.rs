@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_compiler_replaces_need_not_be_missing() {
+    fn an_output_that_a_compiler_replaces_may_exist_before() {
         let (target, replaced) = (Query::Target("/w/o".into()), Query::Replaced("/w/o".into()));
         for (program, query, removed) in [(&b"cc1"[..], target, false), (b"as", replaced, true)] {
             let mut unit = unit(program);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_program_below_removes_is_removed() {
+    fn an_output_removed_by_a_child_is_removed_on_a_hit() {
         let path = FilePath::from("/w/o");
         let mut unit = unit(b"gcc");
         let answer = Observed::Answer(Answer::Writable);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_through_a_link_counts() {
+    fn an_output_behind_a_link_stays_a_precondition() {
         let mut unit = unit(b"as");
         let path = FilePath::from("/w/o");
         unit.observe(1, Query::Link("/w/link".into()), ABSENT, path);
@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn other_programs_may_care() {
+    fn other_programs_depend_on_their_old_outputs() {
         let mut unit = unit(b"cp");
         forget_outputs(&mut unit);
         assert_eq!(unit.observations.len(), 2);
     }
 
     #[test]
-    fn what_was_read_or_made_exclusively_counts() {
+    fn an_output_read_or_created_exclusively_stays_a_precondition() {
         let path = FilePath::from("/w/o");
         let mut read = unit(b"as");
         read.observe(1, Query::Content(path.clone()), ABSENT, path.clone());

@@ -423,7 +423,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_before_it_was_written_is_a_precondition() {
+    fn a_read_before_a_write_is_a_precondition() {
         let mut unit = unit();
         let path = FilePath::from("/w/x");
         let absent = || Observed::Answer(Answer::Error(libc::ENOENT));
@@ -433,7 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_before_it_was_read_is_none() {
+    fn a_read_after_a_write_is_no_precondition() {
         let mut unit = unit();
         let path = FilePath::from("/w/x");
         unit.change(1, &path, None).content = Some(1);
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn who_looks_at_the_time_of_what_it_made_is_not_stored() {
+    fn a_unit_that_reads_the_time_of_its_own_file_is_not_stored() {
         let path = FilePath::from("/w/x");
         let query = |time| Query::Stat {
             path: path.clone(),
@@ -519,7 +519,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_found_while_it_is_being_made_is_no_precondition() {
+    fn a_file_found_during_its_creation_is_no_precondition() {
         let absent = || Observed::Answer(Answer::Error(libc::ENOENT));
         let found = || Observed::Answer(Answer::Directory);
         let path = FilePath::from("/w/d");
@@ -559,7 +559,7 @@ mod tests {
     }
 
     #[test]
-    fn links_on_the_way_end_at_what_was_made() {
+    fn real_paths_of_own_files_depend_only_on_the_directory() {
         let mut unit = unit();
         let made = FilePath::from("/w/lib/made");
         unit.change(1, &made, None).content = Some(1);
@@ -570,7 +570,7 @@ mod tests {
     }
 
     #[test]
-    fn two_answers_to_one_question_make_a_doubt() {
+    fn two_answers_to_one_query_make_a_unit_uncacheable() {
         let mut unit = unit();
         let path = FilePath::from("/w/x");
         let query = Query::Link(path.clone());

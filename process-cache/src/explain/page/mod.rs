@@ -416,7 +416,7 @@ mod tests {
     use crate::store::Store;
 
     #[test]
-    fn a_page_shows_each_unit_and_no_command_is_taken_for_markup() {
+    fn a_page_shows_each_unit_and_escapes_commands() {
         let mut collector = Collector::new();
         let argv = |text: &str| vec![text.as_bytes().to_vec()];
         let make = collector.begin(0, &argv("make"), Begun::default(), Missed::New);

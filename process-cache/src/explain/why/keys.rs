@@ -434,7 +434,7 @@ mod tests {
     }
 
     #[test]
-    fn descriptors_are_named_as_people_do() {
+    fn descriptors_have_their_usual_names() {
         assert_eq!(
             said("1 0 1 0 0 terminal", "1 0 1 0 0 pipe"),
             ["standard output is something else (a terminal → a pipe)"]

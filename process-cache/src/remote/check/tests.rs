@@ -122,7 +122,7 @@ fn link(path: FilePath, target: &str) -> Effect {
 }
 
 #[test]
-fn what_builds_do_is_taken() {
+fn ordinary_build_effects_are_accepted() {
     let world = World::new();
     world.takes(write(world.path("file")));
     world.takes(write(world.path("dir/sub/file")));
@@ -279,7 +279,7 @@ fn links_in_a_circle_are_refused_or_lead_nowhere() {
 }
 
 #[test]
-fn rights_are_not_given_away() {
+fn effects_that_grant_rights_are_refused() {
     let world = World::new();
     let path = world.path("file");
     for mode in [0o4755, 0o2755, 0o1644, 0o6777, 0o100_644, u32::MAX] {
@@ -324,7 +324,7 @@ fn rights_are_not_given_away() {
 }
 
 #[test]
-fn descriptors_are_those_that_the_program_has() {
+fn only_open_descriptors_are_accepted() {
     let world = World::new();
     let with = |change: fn(&mut Outcome)| {
         let mut stored = stored(Vec::new());
@@ -352,7 +352,7 @@ fn descriptors_are_those_that_the_program_has() {
 }
 
 #[test]
-fn endings_are_those_of_programs() {
+fn only_possible_exit_statuses_are_accepted() {
     let world = World::new();
     let with = |ending| {
         let mut stored = stored(Vec::new());
@@ -373,7 +373,7 @@ fn endings_are_those_of_programs() {
 }
 
 #[test]
-fn what_is_too_large_is_refused() {
+fn oversized_results_are_refused() {
     let world = World::new();
     let mut large = stored(Vec::new());
     large.contents[0].length = MAX_BYTES + 1;
@@ -402,7 +402,7 @@ fn what_is_too_large_is_refused() {
 }
 
 #[test]
-fn contents_are_where_they_are_said_to_be() {
+fn references_to_contents_are_validated() {
     let world = World::new();
     let mut other = stored(vec![write(world.path("f"))]);
     other.contents[0].length = 6;
@@ -418,7 +418,7 @@ fn contents_are_where_they_are_said_to_be() {
 }
 
 #[test]
-fn without_a_place_to_write_nothing_is_written() {
+fn without_a_writable_directory_effects_are_refused() {
     let world = World::new();
     let nowhere = Bounds::new(vec![world.inside.join("not/there")]);
     assert_eq!(nowhere.check(&stored(Vec::new()), &[]), Ok(()));
@@ -432,7 +432,7 @@ fn without_a_place_to_write_nothing_is_written() {
 proptest! {
     /// A link that passes leads inside, by the kernel's own judgement.
     #[test]
-    fn a_link_that_is_taken_does_not_lead_out(
+    fn an_accepted_link_does_not_lead_outside(
         parts in prop::collection::vec(
             prop::sample::select(vec!["..", ".", "dir", "sub", "out", "tree", "secret", "new", ""]),
             1..6,

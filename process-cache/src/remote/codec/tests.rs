@@ -67,7 +67,7 @@ fn stored() -> Stored {
 }
 
 #[test]
-fn what_is_packed_comes_back() {
+fn encoded_path_sets_decode_to_the_same() {
     let sets = vec![set(&["/b", "/a", "/b"]), set(&[]), set(&["/c"])];
     let mut sets = alone(&sets);
     sets.hints.push(Hint {
@@ -82,12 +82,12 @@ fn what_is_packed_comes_back() {
 }
 
 #[test]
-fn the_order_of_questions_makes_no_other_set() {
+fn the_order_of_queries_does_not_change_a_set() {
     assert_eq!(set(&["/a", "/b"]), set(&["/b", "/a", "/a"]));
 }
 
 #[test]
-fn one_is_not_taken_for_the_other() {
+fn results_and_sets_do_not_decode_as_each_other() {
     let bytes = encode_result(&stored()).unwrap();
     assert!(matches!(decode_sets(&bytes), Err(FormError::Magic)));
     let bytes = encode_sets(&alone(&[set(&["/a"])])).unwrap();
@@ -116,7 +116,7 @@ fn damage_is_noticed_or_harmless() {
 }
 
 #[test]
-fn no_more_is_unpacked_than_we_would_pack() {
+fn decompression_stops_at_the_encoding_limit() {
     let zeros = vec![0_u8; (MAX_UNPACKED + 1) as usize];
     let bomb = zstd::bulk::compress(&zeros, 19).unwrap();
     assert!(bomb.len() < 10_000);
@@ -132,7 +132,7 @@ fn no_more_is_unpacked_than_we_would_pack() {
 }
 
 #[test]
-fn a_list_that_says_it_is_long_is_refused() {
+fn a_list_with_an_excessive_length_prefix_is_refused() {
     // Each empty path takes two bytes here and a hundred in memory.
     let query = postcard::to_stdvec(&Query::Content("".into())).unwrap();
     let mut plain = postcard::to_stdvec(&1_usize).unwrap();
@@ -145,7 +145,7 @@ fn a_list_that_says_it_is_long_is_refused() {
 }
 
 #[test]
-fn the_oldest_sets_give_way() {
+fn the_oldest_sets_are_dropped_first() {
     let many: Vec<PathSet> = (0..20).map(|n| set(&[&format!("/{n}")])).collect();
     let bytes = encode_sets(&alone(&many)).unwrap();
     assert_eq!(decode_sets(&bytes).unwrap().sets, many[..MAX_SETS]);
@@ -160,7 +160,7 @@ fn the_oldest_sets_give_way() {
 }
 
 #[test]
-fn keys_differ_where_anything_differs() {
+fn keys_differ_if_any_part_differs() {
     let weak = |n| WeakKey(Digest([n; 32]));
     let answers = [Answer::Granted];
     let key = |weak, set: &PathSet, answers: &[Answer]| Key::of_result(&weak, set, answers);
@@ -180,14 +180,14 @@ fn keys_differ_where_anything_differs() {
 }
 
 #[test]
-fn what_is_not_known_leads_to_no_result() {
+fn an_unknown_answer_gives_no_result_key() {
     let unknown = [Answer::Unknown("why".to_owned())];
     let weak = WeakKey(Digest([1; 32]));
     assert_eq!(Key::of_result(&weak, &set(&["/a"]), &unknown), None);
 }
 
 #[test]
-fn what_is_near_is_not_of_the_system() {
+fn near_queries_exclude_system_files() {
     let near = |names: &[&str]| set(names).near().cloned().collect::<Vec<_>>();
     let (project, system) = ("/home/me/project/a.c", "/usr/include/stdio.h");
     assert_eq!(near(&[project, system]), set(&[project]).0);

@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn a_helper_is_asked_for_a_server() {
+    fn a_credential_helper_is_asked_for_a_server() {
         let long = Duration::from_secs(300);
         let script = r#"read line; test "$1" = get || exit 1
             test "$line" = '{"uri":"https://host:1"}' || exit 2

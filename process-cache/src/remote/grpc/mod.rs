@@ -408,7 +408,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_best_that_both_know_is_chosen() {
+    fn the_best_common_digest_function_is_chosen() {
         let server = |functions: &[Digests]| {
             let found = re::CacheCapabilities {
                 digest_functions: functions.iter().map(|f| *f as i32).collect(),
@@ -429,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn an_entry_that_contradicts_itself_is_wrong() {
+    fn an_inconsistent_entry_is_refused() {
         let of = |result| entry(result, Function::Sha256);
         let right = re::ActionResult {
             stdout_raw: b"blob".to_vec(),

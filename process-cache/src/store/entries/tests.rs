@@ -87,7 +87,7 @@ fn a_recorded_result_is_found_with_its_facts() {
 }
 
 #[test]
-fn a_miss_says_what_changed() {
+fn a_miss_names_the_changed_fact() {
     let (_dir, store) = store();
     store
         .record(&key(1), vec![vec![fact(1, 0)]], &outcome(7))
@@ -103,7 +103,7 @@ fn a_miss_says_what_changed() {
 /// A result that depends on the absence of what it makes, and what a world in
 /// which that is there is asked.
 #[test]
-fn a_result_that_rules_itself_out_needs_one_question() {
+fn a_result_with_a_failing_first_fact_needs_one_query() {
     let (_dir, mut store) = store();
     let absent = |path: &str| Fact {
         query: Query::Content(path.into()),
@@ -343,7 +343,7 @@ fn the_newest_of_results_with_the_same_facts_is_found() {
 }
 
 #[test]
-fn no_question_is_asked_twice_though_results_share_it() {
+fn a_query_shared_by_results_is_asked_once() {
     let (_dir, store) = store();
     for n in 0..5 {
         store
@@ -414,7 +414,7 @@ fn a_damaged_frame_hides_no_other() {
 }
 
 #[test]
-fn what_has_appeared_is_not_looked_into() {
+fn a_file_that_appeared_is_not_read() {
     let (_dir, store) = store();
     for n in 0..2 {
         let facts = vec![vec![fact(1, libc::ENOENT), fact(2, n)]];

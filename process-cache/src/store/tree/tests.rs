@@ -217,7 +217,7 @@ fn the_least_recently_used_result_is_dropped() {
 }
 
 #[test]
-fn what_no_result_needs_is_forgotten() {
+fn queries_without_a_result_are_removed() {
     let mut tree = Tree::default();
     insert(&mut tree, &[vec![(0, 0)], vec![(1, 0)]], 0, 0);
     insert(&mut tree, &[vec![(2, 0)]], 1, 1);

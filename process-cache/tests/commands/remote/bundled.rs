@@ -50,7 +50,7 @@ fn a_build_comes_with_one_request() {
 }
 
 #[test]
-fn a_server_that_sends_nothing_along_serves_as_well() {
+fn a_server_without_inlined_contents_serves() {
     let server = FakeServer::start(Kind {
         inlines: false,
         ..PLAIN
@@ -59,7 +59,7 @@ fn a_server_that_sends_nothing_along_serves_as_well() {
 }
 
 #[test]
-fn what_does_not_fit_is_not_taken() {
+fn a_bundle_for_other_inputs_is_not_used() {
     let server = FakeServer::start(PLAIN);
     let sandbox = sandbox("echo 1 > in", &server.url());
     sandbox.cached(BUILD);
@@ -85,7 +85,7 @@ fn a_bundle_is_never_needed() {
 }
 
 #[test]
-fn a_result_in_a_bundle_is_checked_like_any() {
+fn a_bundled_result_is_checked_like_any_other() {
     let server = FakeServer::start(PLAIN);
     let sandbox = sandbox("echo 1 > in", &server.url());
     let plain = sandbox.plain(BUILD);

@@ -31,7 +31,7 @@ fn check_fault(here: Fault, elsewhere: Fault) -> String {
 }
 
 #[test]
-fn a_full_server_takes_nothing_and_nothing_is_lost() {
+fn a_full_server_stores_nothing_and_nothing_is_lost() {
     let trouble = check_fault(Fault::Full, Fault::Full);
     assert!(trouble.contains("full"), "{trouble}");
 }
@@ -43,18 +43,18 @@ fn wrong_bytes_are_refused() {
 }
 
 #[test]
-fn contents_that_got_lost_behind_a_result_make_a_miss() {
+fn a_result_with_missing_contents_is_a_miss() {
     check_fault(Fault::None, Fault::Lost);
 }
 
 #[test]
-fn a_server_that_says_nothing_is_given_up() {
+fn a_silent_server_is_given_up() {
     let trouble = check_fault(Fault::None, Fault::Silent);
     assert!(trouble.contains("in time"), "{trouble}");
 }
 
 #[test]
-fn a_server_that_is_slow_is_asked_a_few_times_and_then_no_more() {
+fn a_slow_server_is_given_up_after_a_few_requests() {
     const UNITS: usize = 60;
     let server = FakeServer::start(PLAIN);
     let mut sandbox = sandbox("seq 300 > f", &server.url());
@@ -92,7 +92,7 @@ fn a_server_may_die_at_any_moment() {
 }
 
 #[test]
-fn nobody_needs_to_be_there() {
+fn an_unreachable_server_does_not_fail_the_command() {
     let port = {
         // One that nobody uses: it was ours until now.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -117,7 +117,7 @@ fn nobody_needs_to_be_there() {
 }
 
 #[test]
-fn what_went_wrong_is_told_once_and_not_when_quiet() {
+fn a_remote_failure_is_reported_once_and_not_when_quiet() {
     let mut sandbox = sandbox("seq 300 > f", "dir:/there/is/no/such/directory");
     let run = sandbox.cached("sort f");
     assert_eq!(run.err, "");

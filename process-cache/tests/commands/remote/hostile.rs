@@ -120,7 +120,7 @@ fn a_directory_is_not_exchanged_for_a_link_while_it_is_restored() {
 }
 
 #[test]
-fn what_leads_in_circles_is_refused() {
+fn circular_links_are_refused() {
     type Harm = fn(&Sandbox, &Stored) -> Vec<Effect>;
     fn link(sandbox: &Sandbox, path: &str, target: &str) -> Effect {
         Effect::Symlink {
@@ -168,7 +168,7 @@ fn what_leads_in_circles_is_refused() {
 }
 
 #[test]
-fn nobody_gets_rights() {
+fn set_id_bits_are_refused() {
     for bits in [0o4000, 0o2000] {
         check_refused("permissions", |sandbox, stored| {
             stored.outcome.effects.push(Effect::Chmod {
@@ -180,7 +180,7 @@ fn nobody_gets_rights() {
 }
 
 #[test]
-fn descriptors_of_our_own_are_not_written() {
+fn descriptors_of_pcache_are_not_written() {
     check_refused("descriptor", |_, stored| {
         stored.outcome.stream.push(StreamChunk {
             fd: 5,
@@ -205,7 +205,7 @@ fn sizes_are_bounded() {
 }
 
 #[test]
-fn a_content_is_what_was_asked_for() {
+fn a_content_must_match_its_digest() {
     check_refused("inconsistent", |_, stored| {
         for content in &mut stored.contents {
             content.length += 1;
@@ -230,7 +230,7 @@ fn a_content_is_what_was_asked_for() {
 }
 
 #[test]
-fn rubbish_is_told_from_results() {
+fn malformed_results_are_refused() {
     let relative = PathSet::new(vec![process_cache::model::fact::Query::Content("f".into())]);
     let relative = Sets {
         sets: vec![relative],

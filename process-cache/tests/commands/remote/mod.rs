@@ -75,7 +75,7 @@ fn check_shared(sandbox: &Sandbox, command: &str) -> Run {
 }
 
 #[test]
-fn what_one_machine_ran_another_skips() {
+fn a_result_of_one_machine_hits_on_another() {
     for function in [Function::Sha256, Function::Blake3] {
         for zstd in [false, true] {
             for inlines in [false, true] {
@@ -93,7 +93,7 @@ fn what_one_machine_ran_another_skips() {
 
 /// Nobody waits until the store has it, and nothing that pcache has been given is kept meanwhile.
 #[test]
-fn a_whole_command_is_stored_by_who_is_left_behind() {
+fn a_background_process_stores_the_whole_command() {
     let server = FakeServer::start(PLAIN);
     let mut sandbox = sandbox("seq 3000 > f", &server.url());
     *sandbox.options.last_mut().expect("options") = "behind".to_owned();
@@ -120,7 +120,7 @@ fn a_whole_command_is_stored_by_who_is_left_behind() {
 }
 
 #[test]
-fn all_that_a_program_does_to_files_travels() {
+fn all_file_effects_are_uploaded_and_restored() {
     let server = FakeServer::start(PLAIN);
     let sandbox = sandbox(
         "echo a > a; echo b > b; mkdir d; echo c > d/c; echo old > log; ln -s a l",
@@ -170,7 +170,7 @@ fn a_leaf_is_skipped_inside_of_a_tree_that_runs() {
 
 /// As redis and others do: a header that says when it was made, and what includes it.
 #[test]
-fn a_header_with_the_time_in_it_and_what_includes_it_are_made_again_elsewhere() {
+fn a_header_with_a_time_and_its_users_are_rebuilt_elsewhere() {
     let server = FakeServer::start(PLAIN);
     let setup = r#"
         echo 'echo "char *id = \"$(uname -n)-$(date +%s%N)\";" > release.h' > header.sh
@@ -204,7 +204,7 @@ fn a_header_with_the_time_in_it_and_what_includes_it_are_made_again_elsewhere() 
 }
 
 #[test]
-fn results_that_looked_at_different_things_are_found_side_by_side() {
+fn results_with_different_path_sets_are_both_found() {
     let server = FakeServer::start(PLAIN);
     let command = "if [ -e flag ]; then cat a; else cat b; fi";
     let sandbox = sandbox("echo a > a; echo b > b", &server.url());
@@ -231,7 +231,7 @@ fn a_changed_input_is_a_miss() {
 }
 
 #[test]
-fn who_only_reads_puts_nothing_there_and_who_only_writes_takes_nothing() {
+fn remote_mode_read_uploads_nothing_and_write_downloads_nothing() {
     let server = FakeServer::start(PLAIN);
     let mut sandbox = sandbox("seq 300 > a", &server.url());
     let usual = sandbox.options.clone();
@@ -262,7 +262,7 @@ fn who_only_reads_puts_nothing_there_and_who_only_writes_takes_nothing() {
 }
 
 #[test]
-fn a_store_that_is_only_read_does_not_keep_what_comes() {
+fn a_read_only_store_keeps_no_downloads() {
     let server = FakeServer::start(PLAIN);
     let setup = "seq 300 > a; seq 500 > b; head -c 3000000 /dev/zero > z";
     let mut sandbox = sandbox(setup, &server.url());
@@ -307,7 +307,7 @@ fn a_store_that_is_only_read_does_not_keep_what_comes() {
 }
 
 #[test]
-fn without_the_option_nobody_is_asked() {
+fn without_the_option_no_server_is_contacted() {
     let server = FakeServer::start(PLAIN);
     let sandbox = Sandbox::new("seq 300 > a");
     sandbox.cached("sort a");
@@ -316,7 +316,7 @@ fn without_the_option_nobody_is_asked() {
 }
 
 #[test]
-fn the_instance_and_secrets_from_files_go_along_with_everything() {
+fn every_request_carries_the_instance_and_secrets() {
     let server = FakeServer::start(PLAIN);
     let url = format!("grpc://localhost:{}/team/main", server.port());
     let mut sandbox = sandbox("head -c 5000000 /dev/urandom > f; seq 20 > s", &url);
@@ -384,7 +384,7 @@ fn a_directory_serves_as_well() {
 }
 
 #[test]
-fn a_url_that_is_none_is_told() {
+fn an_invalid_url_is_reported() {
     let sandbox = sandbox("", "http://localhost");
     let run = sandbox.cached("echo never");
     assert_eq!(run.status.code(), Some(125));
