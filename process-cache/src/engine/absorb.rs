@@ -1,4 +1,5 @@
-//! Absorbing a child that was skipped: what its parent observes and changes by it.
+//! Absorbs a skipped child: its facts become observations of the parent, its effects changes of
+//! the parent.
 
 use std::sync::Arc;
 
@@ -14,8 +15,7 @@ use crate::model::unit_id::UnitId;
 use crate::world::locate::{is_directory, is_link, is_regular};
 
 impl Session {
-    /// A unit absorbs a child that was skipped: what it depends on and what
-    /// it did.
+    /// Lets a unit absorb a skipped child: the facts on which the child depends and its effects.
     pub(crate) fn absorb_child(
         &mut self,
         tid: Tid,
@@ -70,7 +70,8 @@ impl Session {
         }
     }
 
-    /// A unit has done this, by a child that was skipped, where `initial` was.
+    /// Records an effect of a skipped child as a change by `unit`; `initial` is the metadata
+    /// before.
     pub(crate) fn take_over(
         &mut self,
         unit: UnitId,
@@ -81,7 +82,7 @@ impl Session {
         let seq = self.tick();
         let present = matches!(effect, Effect::SetTimes { time, .. } if *time == Time::Present);
         if present && initial.is_some_and(is_directory) {
-            // What came and went there, as a temporary file.
+            // A temporary file was made and removed there.
             self.touch_names(unit, seq, path.as_path());
         } else {
             self.touch(unit, seq, path, true);
@@ -104,7 +105,8 @@ impl Session {
         establish(change, seq, effect, initial_content);
     }
 
-    /// Paths may lead elsewhere after this effect, where `initial` was.
+    /// Invalidates lookups of paths that the effect may have redirected; `initial` is the metadata
+    /// before.
     fn reshape(&mut self, effect: &Effect, initial: Option<&Stat>) {
         let is_way = initial.is_some_and(|stat| is_link(stat) || is_directory(stat));
         match effect {
@@ -122,7 +124,7 @@ impl Session {
         }
     }
 
-    /// A fact of a skipped child, which holds now.
+    /// Adds a fact of a skipped child, which holds now, to the observations of `unit`.
     pub(crate) fn inherit(&mut self, tid: Tid, unit: UnitId, query: &Query, answer: &Answer) {
         let (path, follow) = match query {
             Query::Content(path)
@@ -141,7 +143,7 @@ impl Session {
                 self.note(unit, query.clone(), observed, path.clone());
                 return;
             }
-            // Made again from the times of the paths at the unit's end.
+            // Computed again at the unit's end from the times of the paths.
             Query::Order(_) => return,
             Query::LeftOut(part) => {
                 self.use_part_of(tid, unit, *part);
@@ -154,7 +156,7 @@ impl Session {
             self.note_cached_open(unit, it);
             return;
         }
-        // A lookup that has just found nothing is trusted where nothing was before.
+        // A lookup that found nothing is trusted if the same lookup found nothing before.
         let nothing = *answer == Answer::Error(libc::ENOENT);
         let vacant = nothing.then(|| self.locator.absent_plain(path.as_path().into()));
         let vacant = vacant.flatten();
@@ -185,7 +187,7 @@ impl Session {
     }
 }
 
-/// Records an effect as the change it is to the unit above.
+/// Records an effect of a skipped child as a change by the parent unit.
 fn establish(
     change: &mut Change,
     seq: u64,

@@ -1,4 +1,4 @@
-//! The report about a run.
+//! The report of a run.
 
 use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -8,7 +8,7 @@ use crate::model::fate::{Fate, Line, Summary};
 use crate::platform::lock::lock;
 use crate::remote::Remote;
 
-/// All that is told.
+/// All contents of a report.
 #[derive(Debug, Clone, Default)]
 pub struct Report {
     lines: Arc<Mutex<Vec<Line>>>,
@@ -22,7 +22,7 @@ impl Report {
         lock(&self.journal)
     }
 
-    /// A report that also tells of a remote cache.
+    /// Creates a report that includes a remote cache.
     pub fn with(remote: Option<Arc<Remote>>) -> Self {
         Self {
             remote,
@@ -30,7 +30,7 @@ impl Report {
         }
     }
 
-    /// The remote cache that it tells of.
+    /// Returns the remote cache of this report.
     pub fn remote(&self) -> Option<&Remote> {
         self.remote.as_deref()
     }
@@ -42,14 +42,14 @@ impl Report {
         lock(&self.lines).push(line);
     }
 
-    /// The lines so far, by unit.
+    /// Returns the lines so far, by unit.
     pub fn lines(&self) -> Vec<Line> {
         let mut lines = lock(&self.lines).clone();
         lines.sort_by_key(|line| line.unit);
         lines
     }
 
-    /// The sums.
+    /// Returns the totals.
     pub fn summary(&self) -> Summary {
         let mut sum = Summary::default();
         for line in lock(&self.lines).iter() {
@@ -71,7 +71,7 @@ impl Report {
         sum
     }
 
-    /// One line for the end of a run.
+    /// Returns the summary line for the end of a run.
     pub fn one_line(&self) -> String {
         let sum = self.summary();
         let mut out = String::from("pcache: ");
@@ -98,14 +98,14 @@ impl Report {
         out
     }
 
-    /// Where to look for more, where some units ran and others did not.
+    /// Names a command that shows more, if some units ran and others did not.
     pub fn hint(&self) -> Option<&'static str> {
         let sum = self.summary();
         (sum.hits > 0 && sum.stored > 0).then_some("; `pcache why` says why the others ran")
     }
 
-    /// Why the command as a whole was not stored. (That single units below a
-    /// stored one were not is nobody's concern.)
+    /// Returns why the command as a whole was not stored. Uncacheable units below a stored unit do
+    /// not matter here.
     fn why_not_the_whole(&self) -> Option<String> {
         let lines = lock(&self.lines);
         lines.iter().find_map(|line| match &line.fate {
@@ -114,7 +114,7 @@ impl Report {
         })
     }
 
-    /// The output of `pcache verify`.
+    /// Returns the output of `pcache verify`.
     pub fn verified(&self) -> String {
         let lines = self.lines();
         let compared = lines.iter().filter(|line| line.differences.is_some());
@@ -134,7 +134,7 @@ impl Report {
         out
     }
 
-    /// The output of `--explain`.
+    /// Returns the output of `--explain`.
     pub fn explain(&self) -> String {
         let mut out = String::new();
         for line in self.lines() {
@@ -167,7 +167,7 @@ fn units(count: u64) -> String {
     format!("{count} unit{}", if count == 1 { "" } else { "s" })
 }
 
-/// A duration for people.
+/// Formats a duration.
 pub fn seconds(us: i64) -> String {
     match us {
         0..=999 => format!("{us} µs"),

@@ -1,9 +1,9 @@
-//! Running a command: look it up, or trace it.
+//! Runs a command: looks it up, or traces it.
 //!
-//! Two processes serve a traced command. The *front* is the one that the
-//! user's shell started: it waits, stops and ends as the command does. The
-//! *tracer* is its child and the command's parent; it stays until the last
-//! orphan of the command has ended, while the front process leaves with the command.
+//! Two processes serve a traced command. The shell started the *front process*, which waits, stops
+//! and ends as the command does. The *tracer* is its child and the parent of the command. The
+//! tracer stays until the last orphan of the command has ended, while the front process ends with
+//! the command.
 
 use std::cell::RefCell;
 use std::io::{self, IsTerminal, Read, Write};
@@ -44,23 +44,23 @@ pub struct Plan {
     pub argv: Vec<std::ffi::OsString>,
     /// Session settings.
     pub settings: Settings,
-    /// Units that take less (µs) are not stored.
+    /// Shorter units are not stored (µs).
     pub min_us: u64,
-    /// Without a seccomp filter.
+    /// Whether to trace without a seccomp filter.
     pub no_seccomp: bool,
-    /// Run the plain command where tracing is impossible.
+    /// Whether to run the plain command where tracing is impossible.
     pub fallback: bool,
-    /// Say nothing at the end.
+    /// Whether to print no summary.
     pub quiet: bool,
-    /// Whether people read on standard error what is told.
+    /// Whether standard error is a terminal.
     pub at_terminal: bool,
-    /// Say what became of each unit.
+    /// Whether to print the result of each unit.
     pub explain: bool,
-    /// Write a report to this file.
+    /// The file for the report.
     pub json: Option<PathBuf>,
-    /// How much the store may hold.
+    /// The limits of the store.
     pub limits: crate::model::limits::Limits,
-    /// Share results with others.
+    /// The remote cache.
     pub remote: Option<remote::settings::Settings>,
 }
 
@@ -75,8 +75,8 @@ enum Message {
     CannotTrace(String),
 }
 
-/// Runs the command. Returns only when it cannot be run at all; otherwise the
-/// process ends as the command does.
+/// Runs the command. Returns only if the command cannot be run at all; otherwise the process ends
+/// as the command does.
 pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let begun = clock::window().1;
     store.explains = plan.explain;
@@ -100,8 +100,8 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let machine = machine::digest();
     let execution = execution(&program, machine, plan.settings.strict, &mut model);
     if let Err(error) = can_execute(&execution.path) {
-        // As shells say it: 127 for what is not there, 126 for what is no
-        // program.
+        // Exit statuses as in shells: 127 for a missing command, 126 for a file that cannot be
+        // executed.
         let missing = error.kind() == io::ErrorKind::NotFound;
         let _ = writeln!(
             io::stderr(),
@@ -129,7 +129,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
                     Ok(never) => match never {},
                     Err(reason) => {
                         miss = Missed::Unusable(reason);
-                        // What was restored may have replaced files that are open.
+                        // The restore may have replaced open files.
                         model = Processes::new();
                     }
                 }
@@ -144,7 +144,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
         tell(plan, &report, None);
         return Untraced.into();
     }
-    // What was changed before us was changed before the command, for its change time as well.
+    // Changes made before pcache started must have earlier change times than the command.
     clock::tick_after(begun);
     let found = Found {
         keys,
@@ -158,20 +158,20 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     trace(plan, program, store, world, found)
 }
 
-/// Facts about the command before it is traced.
+/// The result of the lookup before the command is traced.
 struct Found {
     keys: Arc<KeyMaker>,
     keyed: Result<Keyed, KeyError>,
-    /// Why there is no result.
+    /// Why the lookup found no result.
     miss: Missed,
     machine: crate::model::fact::Digest,
-    /// This process, which the command's is a copy of.
+    /// The model of this process, of which the command's process is a copy.
     model: Processes,
     report: Report,
     sharing: Option<Arc<Remote>>,
 }
 
-/// The report line of a command that is not traced.
+/// Returns the report line of a command that is not traced.
 fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
     let argv: Vec<Vec<u8>> = plan
         .argv
@@ -192,7 +192,7 @@ fn whole(plan: &Plan, fate: Fate, miss: String) -> Line {
     }
 }
 
-/// Whether a file can be executed at all.
+/// Checks that a file can be executed at all.
 fn can_execute(path: &FilePath) -> io::Result<()> {
     let found = std::fs::metadata(path)?;
     rustix::fs::access(path.as_path(), rustix::fs::Access::EXEC_OK)?;
@@ -203,19 +203,19 @@ fn can_execute(path: &FilePath) -> io::Result<()> {
     }
 }
 
-/// The kernel does not let us trace.
+/// The error if the kernel does not permit tracing.
 #[derive(Debug, thiserror::Error)]
 #[error("the command cannot be traced: {0}")]
 pub struct CannotTrace(String);
 
-/// The command is to be run plainly: under trace it would lose its rights.
+/// The error if the command must run plainly, as it would lose its rights under trace.
 #[derive(Debug, thiserror::Error)]
 #[error("the command runs with other rights (set-uid)")]
 pub struct Untraced;
 
 enum Never {}
 
-/// Establishes the outcome of the whole command, and ends as it did.
+/// Establishes the outcome of the whole command, and ends as the command did.
 fn skip(
     plan: &Plan,
     (store, world): (&Store, &World),
@@ -240,7 +240,7 @@ fn skip(
         remote.keep();
     }
     bar.clear();
-    // From here on it is done.
+    // The command is finished from here on.
     let took_us = asked.elapsed().as_micros() as u64;
     let fate = Fate::Hit {
         recorded_us: outcome.wall_us,
@@ -264,7 +264,7 @@ fn skip(
     });
     os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
     for (fd, bytes) in stream {
-        // An error strikes here as it would have struck the command.
+        // A write error has the same effect as on the command itself.
         let _ = os::write_all(fd, &bytes);
     }
     for &(fd, by) in &outcome.positions {
@@ -273,7 +273,7 @@ fn skip(
     for &(fd, flags) in &outcome.flags {
         os::set_flags(fd, flags);
     }
-    // Losing digests costs time, nothing else.
+    // Lost digests cost only time.
     let _ = world.table().flush();
     if let Some(relocation) = &plan.settings.relocation {
         relocation.keep(store);
@@ -286,8 +286,8 @@ fn skip(
     end(outcome.ending)
 }
 
-/// Puts what was found into the store and makes room there, in a process that nobody waits
-/// for, if it may be so.
+/// Stores downloaded contents and makes room in the store; in a background process if
+/// configured.
 fn keep_behind(plan: &Plan, store: &Store, remote: &Remote) {
     if store.is_read_only() {
         return;
@@ -316,7 +316,7 @@ fn effect_length(effect: &crate::model::outcome::Effect) -> u64 {
     }
 }
 
-/// A progress bar for restores that take long, on terminals only.
+/// A progress bar for long restores, on terminals only.
 struct Progress {
     bar: Option<indicatif::ProgressBar>,
 }
@@ -349,7 +349,7 @@ impl Progress {
     }
 }
 
-/// Adds the run to the journal. It began `before_us` before it was collected.
+/// Adds the run to the journal. The run began `before_us` before the collector was created.
 fn write_down(plan: &Plan, store: &Store, report: &Report, ending: Ending, before_us: u64) {
     if store.is_read_only() {
         return;
@@ -361,24 +361,24 @@ fn write_down(plan: &Plan, store: &Store, report: &Report, ending: Ending, befor
     let mut run = report.journal().finish(mode, ending);
     run.began = run.began.saturating_sub(before_us);
     run.wall_us += before_us;
-    // What cannot be explained afterwards is no reason to fail.
+    // A failed journal entry must not fail the command.
     if let Ok(bytes) = postcard::to_stdvec(&run) {
         let _ = store.add_to_journal(&bytes);
     }
 }
 
-/// The end of a run: lines on stderr, and the report file.
+/// Prints the final lines on standard error, and writes the report file.
 fn tell(plan: &Plan, report: &Report, text: Option<&str>) {
     let mut out = String::new();
     match text {
         Some(text) => out.push_str(text),
         None => out = told(plan, report),
     }
-    // Nobody may be listening; that is no reason to fail.
+    // Standard error may be closed, which must not fail the command.
     let _ = io::stderr().write_all(out.as_bytes());
 }
 
-/// The final message; also writes the report file.
+/// Returns the final message and writes the report file.
 fn told(plan: &Plan, report: &Report) -> String {
     let mut out = String::new();
     if plan.explain {
@@ -423,7 +423,7 @@ fn told(plan: &Plan, report: &Report) -> String {
     out
 }
 
-/// Ends this process the way a command ended.
+/// Ends this process in the same way as a command.
 fn end(ending: Ending) -> ! {
     match ending {
         Ending::Exited(status) => std::process::exit(status),
@@ -434,7 +434,7 @@ fn end(ending: Ending) -> ! {
     }
 }
 
-/// The command's execve, before it happens. `model` adopts this process.
+/// Describes the command's execve before it happens. `model` adopts this process.
 fn execution(
     program: &Program,
     machine: crate::model::fact::Digest,
@@ -552,7 +552,7 @@ fn trace(
         Ok(Some(tracer)) => {
             drop(to_front);
             let error = wait_as_front(plan, from_tracer, tracer, &forwarded);
-            // The command may be run plainly now, with the signals we came with.
+            // The command may still be run plainly, with the original signal handling.
             for signal in quiet {
                 os::ignore(signal, program.ignored_signals.contains(&signal));
             }
@@ -561,7 +561,7 @@ fn trace(
         }
         Ok(None) => {
             drop(from_tracer);
-            // A store that cannot grow is no reason to die.
+            // A store that reaches a size limit must not end the process.
             for signal in os::TERMINAL_STOPS.into_iter().chain(own) {
                 os::ignore(signal, true);
             }
@@ -581,7 +581,7 @@ fn trace(
 }
 
 fn send(to_front: &RefCell<io::PipeWriter>, message: &Message) {
-    // A front that is gone needs no news.
+    // The front process may have ended, which is no error.
     if let Ok(bytes) = postcard::to_stdvec(message) {
         let mut framed = (bytes.len() as u32).to_le_bytes().to_vec();
         framed.extend_from_slice(&bytes);
@@ -597,7 +597,7 @@ fn receive(from_tracer: &mut io::PipeReader) -> Option<Message> {
     postcard::from_bytes(&bytes).ok()
 }
 
-/// The front's life.
+/// The main loop of the front process.
 fn wait_as_front(
     plan: &Plan,
     mut from_tracer: io::PipeReader,
@@ -634,7 +634,7 @@ fn wait_as_front(
     }
 }
 
-/// The tracer's life.
+/// The main loop of the tracer.
 fn serve(
     plan: &Plan,
     program: &Program,
@@ -689,7 +689,7 @@ fn serve(
             },
             Notice::Warning(text) => Message::Warning(text),
             Notice::Ended(ending) => {
-                // Losing digests, or not tidying up, costs nothing but time.
+                // Lost digests and postponed clean-up cost only time.
                 let _ = table.table().flush();
                 if let Some(relocation) = &told_plan.settings.relocation {
                     relocation.keep(&results);
@@ -707,7 +707,7 @@ fn serve(
         };
         send(&to_front, &message);
         if is_time {
-            // Nobody waits any more.
+            // No process waits any more.
             let _ = results.tidy(told_plan.limits);
         }
     };

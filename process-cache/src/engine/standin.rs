@@ -1,12 +1,10 @@
-//! The program that runs in a skipped program's place.
+//! Builds the program that runs in place of a skipped program.
 //!
-//! A hit leaves no trace of being one: the process itself must write what the
-//! program would have written (a full pipe must block it, and SIGPIPE must
-//! strike it), and end as the program ended. So its execve is redirected to a
-//! stand-in: a static ELF image made for the occasion, in memory, which holds a
-//! list of system calls and their data and does nothing else. Because it is
-//! executed like the program, close-on-exec descriptors close, a vfork parent
-//! wakes, and nothing of the old image remains.
+//! A program cannot tell a hit from a run. So the process itself must write the program's output
+//! (a full pipe must block it, and SIGPIPE must end it) and end as the program ended. Its execve
+//! is therefore redirected to a stand-in: a static ELF image in memory that performs a list of
+//! system calls and nothing else. The stand-in is executed like the program, so close-on-exec
+//! descriptors close, a vfork parent wakes, and the old image is gone.
 #![expect(
     unsafe_code,
     reason = "memfd_create with MFD_EXEC, which no wrapper offers; reading our own text"
@@ -22,11 +20,10 @@ use crate::model::outcome::Ending;
 const BASE: u64 = 0x1000_0000;
 const HEADER: usize = 64 + 56;
 
-// Performs operations of 32 bytes each (number, three arguments), which follow
-// the code. Number 1, `write`, goes on until all is written, waits where the
-// descriptor would block, and gives up on an error, as the program would have
-// noticed it itself. Number -1 ends the process by the signal given. The code
-// is copied out of this process's own text and never runs here.
+// Performs operations of 32 bytes each (number, three arguments), which follow the code. Number 1,
+// `write`, continues until all bytes are written, waits if the descriptor would block, and gives
+// up on an error, which the program would have noticed itself. Number -1 ends the process by the
+// given signal. The code is copied from this process's own text and never runs here.
 std::arch::global_asm!(
     ".pushsection .text.pcache_stand_in,\"ax\",@progbits",
     ".globl pcache_stand_in_start",
@@ -109,8 +106,8 @@ fn code() -> &'static [u8] {
         &raw const pcache_stand_in_start,
         &raw const pcache_stand_in_end,
     );
-    // SAFETY: both labels stand in one section of this program's text, the
-    // second after the first, and text is never written.
+    // SAFETY: both labels are in one section of this program's text, the second after the first,
+    // and text is never written.
     unsafe { std::slice::from_raw_parts(start, end as usize - start as usize) }
 }
 
@@ -150,7 +147,7 @@ impl Script {
         match ending {
             Ending::Exited(status) => self.exit(status),
             Ending::Killed(signal) => {
-                // No core: the program's memory is not there to be dumped.
+                // No core dump: the program's memory is not available.
                 self.operations
                     .push([libc::SYS_prctl as u64, libc::PR_SET_DUMPABLE as u64, 0, 0]);
                 let signal = signal as u64;
@@ -182,7 +179,7 @@ impl Script {
         self.data.extend_from_slice(bytes);
     }
 
-    /// The ELF image.
+    /// Returns the ELF image.
     fn image(&self) -> Vec<u8> {
         let code = code();
         let operations_at = HEADER + code.len();
@@ -220,8 +217,7 @@ impl Script {
         image
     }
 
-    /// Puts the image into memory that can be executed as
-    /// `/proc/PID/fd/N`.
+    /// Puts the image into memory that can be executed as `/proc/PID/fd/N`.
     ///
     /// # Errors
     /// When the kernel refuses (no memory, or executable memory files are
@@ -240,10 +236,10 @@ impl Script {
         if fd < 0 {
             return Err(io::Error::last_os_error());
         }
-        // SAFETY: a new descriptor that nobody else owns.
+        // SAFETY: a new descriptor that nothing else owns.
         let mut file = unsafe { File::from_raw_fd(fd) };
         file.write_all(&self.image())?;
-        // What is open for writing cannot be executed.
+        // A file that is open for writing cannot be executed.
         File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))
     }
 }

@@ -1,16 +1,14 @@
-//! Exec-units: what one program run observed and changed.
+//! Exec-units: observations and changes of one program run.
 //!
-//! A unit collects *observations* (a query, its answer, when) and *changes*
-//! (per file, from the first touch to the last). Both carry the session's
-//! sequence number, so that a unit's and its descendants' can be put together
-//! afterwards: an observation is a precondition exactly if no earlier change
-//! of the same tree made what was observed. That is the state machine over
-//! each resource's events, run once for what must have been true before
-//! ([`crate::engine::finalize`], preconditions) and once for what is true after
+//! A unit collects *observations* (query, answer, sequence number) and *changes* (per file, from
+//! the first to the last). The sequence numbers of the session order those of a unit and its
+//! descendants. An observation is a precondition exactly if no earlier change of the same tree
+//! made the observed state. [`crate::engine::finalize`] runs this state machine over the events of
+//! each resource twice: once for the state before (preconditions), once for the state after
 //! (postconditions).
 //!
-//! **Invariant:** nothing is decided while the unit runs that could turn out
-//! otherwise later; parallel children may report in any order.
+//! **Invariant:** no decision while the unit runs depends on later events; parallel children may
+//! report in any order.
 
 use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
@@ -37,37 +35,36 @@ use crate::policy::script::{Found, Scripts};
 use crate::relocation::relocatable::Moved;
 use crate::world::pending_digest::PendingDigest;
 
-/// The unit that stands for the world outside.
+/// The unit that represents all processes outside the command.
 pub const OUTSIDE: UnitId = UnitId(0);
 
-/// Why a unit is not stored that takes less time than a lookup.
+/// Why a unit is not stored if it takes less time than a lookup.
 pub const TOO_SHORT: &str = "ran for less than --min-time";
-/// Why a unit is neither looked up nor stored by itself: what it is told to do has a
-/// random name in it, and the unit above has not.
+/// Why a unit is neither looked up nor stored by itself: its arguments contain a random name, and
+/// the arguments of its parent do not.
 pub const INTERNAL: &str = "gets a temporary file of the program that started it";
 
-/// Why a unit is not stored that was told so by the kernel.
+/// Why a unit is not stored if a write failed with `EPIPE`.
 pub(crate) const UNHEARD: &str = "writes to a pipe whose readers have gone";
 
-/// Names and types (`d_type`) of a directory.
+/// Names and types (`d_type`) of directory entries.
 pub type Listing = BTreeMap<Vec<u8>, u8>;
 
-/// An answer as it was observed; some are completed at the unit's end.
+/// An observed answer; some are completed at the unit's end.
 #[derive(Debug, Clone)]
 pub enum Observed {
     /// Complete.
     Answer(Answer),
     /// The content of a regular file, perhaps still being digested.
     Content(Arc<PendingDigest>),
-    /// Metadata, with the content where that counts, and the raw modification
-    /// time for ranking.
+    /// Metadata, with the content if that counts, and the raw modification time for ranking.
     Metadata {
         /// The result of stat.
         stat: Box<Stat>,
-        /// The content, where it stands in for the time.
+        /// The content, if it counts instead of the time.
         content: Option<Arc<PendingDigest>>,
     },
-    /// A directory as it was read.
+    /// A directory listing.
     Listing(Arc<Listing>),
 }
 
@@ -84,10 +81,10 @@ impl Observed {
                     || (a.st_mtime, a.st_mtime_nsec) != (b.st_mtime, b.st_mtime_nsec)
             }
             (Self::Listing(a), Self::Listing(b)) => a != b,
-            // It was not there, and appeared, or the other way round.
+            // A file that was absent and appeared, or the other way round.
             (Self::Answer(Answer::Error(_)), _) | (_, Self::Answer(Answer::Error(_))) => true,
-            // A hit's stored answer against a fresh one: compared when both
-            // are complete, at the end.
+            // A hit's stored answer against a fresh one: compared at the end, when both are
+            // complete.
             _ => false,
         }
     }
@@ -96,72 +93,69 @@ impl Observed {
 /// One observation.
 #[derive(Debug, Clone)]
 pub struct Observation {
-    /// When.
+    /// Its sequence number.
     pub seq: u64,
-    /// The observation or bytes.
+    /// The answer.
     pub observed: Observed,
-    /// The canonical path of what was looked at.
+    /// The canonical path of the file.
     pub resource: FilePath,
-    /// Noted because a moved file keeps its time, not because the program
-    /// looked at it.
+    /// Whether it was noted because a moved file keeps its time, not because the program asked.
     pub carried: bool,
-    /// A later, different answer to the same question: (when, the same
-    /// question's answer at that time).
+    /// A later, different answer to the same query, with its sequence number.
     pub later: Option<Box<(u64, Observed)>>,
 }
 
 /// The state of a file's timestamps after the unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TimeState {
-    /// Not touched.
+    /// Unchanged.
     Kept,
-    /// Made by writing.
+    /// Set by writing.
     Present,
     /// Set explicitly: (accessed, modified) in ns, absent ones to the present.
     Set(Option<i128>, Option<i128>),
 }
 
-/// Everything a tree of units did to one name.
+/// All changes of a tree of units to one name.
 #[derive(Debug, Clone)]
 pub struct Change {
-    /// When the first change began: it happened between then and its own
-    /// number, nobody can tell when.
+    /// Sequence number at which the first change began. The change happened at an unknown moment
+    /// between this and its own number.
     pub begun: u64,
-    /// First change of content or existence.
+    /// First change of content or existence (sequence number).
     pub content: Option<u64>,
-    /// First change of metadata alone.
+    /// First change of metadata alone (sequence number).
     pub meta: Option<u64>,
-    /// Last change.
+    /// Last change (sequence number).
     pub last: u64,
-    /// Metadata before the first change; `None` if nothing was there.
+    /// Metadata before the first change; `None` if the file was absent.
     pub initial: Option<Box<Stat>>,
-    /// The content before an append, or before writing in place.
+    /// The content before an append, or before a write in place.
     pub initial_content: Option<Arc<PendingDigest>>,
-    /// The name has a new inode.
+    /// Whether the name has a new inode.
     pub fresh: bool,
-    /// It has one because its maker would have removed whatever stood there, had
-    /// something stood there.
+    /// Whether the inode is new because the program would have removed an existing file.
     pub would_remove: bool,
-    /// Only appended to, from this length on.
+    /// The initial length, if the file was only appended to.
     pub appended_from: Option<u64>,
     /// The change of its times.
     pub time: TimeState,
-    /// It was given the present time, beyond what writing does.
+    /// Whether it was given the present time explicitly, not only by writing.
     pub dated: bool,
-    /// Permission bits were set.
+    /// Whether permission bits were set.
     pub mode_set: bool,
-    /// It got extended attributes.
+    /// Whether extended attributes were set.
     pub attributes: bool,
-    /// Permission bits it would have been made with.
+    /// Permission bits of its creation.
     pub create_mode: Option<u32>,
-    /// It was made as a hard link to this name.
+    /// The name to which it was made a hard link.
     pub linked_to: Option<FilePath>,
-    /// It came from this name, with the time it had there.
+    /// The earlier name, from which it keeps its time.
     pub moved_from: Option<FilePath>,
 }
 
 impl Change {
-    /// A change that begins now.
+    /// Creates a change that begins now.
     pub fn new(seq: u64, initial: Option<Box<Stat>>) -> Self {
         Self {
             content: None,
@@ -183,20 +177,20 @@ impl Change {
         }
     }
 
-    /// Whether nothing was there at first.
+    /// Whether the file was absent before.
     pub fn was_absent(&self) -> bool {
         self.initial.is_none()
     }
 
-    /// Whether what was `observed` of this name at `seq` is what this change
-    /// made. While the call that makes a name runs, who finds one finds this.
+    /// Whether this change made the state `observed` under this name at `seq`. A file found while
+    /// the call that makes it runs counts as made by the call.
     pub fn made(&self, seq: u64, observed: &Observed) -> bool {
         let missing = matches!(observed, Observed::Answer(Answer::Error(_)));
         let found_early = self.was_absent() && self.begun < seq && !missing;
         self.content.is_some_and(|at| at < seq || found_early)
     }
 
-    /// Takes in a change of the same name by a unit below.
+    /// Absorbs a later change of the same name by a child.
     fn absorb(&mut self, other: &Self) {
         let begins = |c: &Self| {
             c.content
@@ -264,20 +258,20 @@ impl Change {
 pub struct UncacheableReason {
     /// In words.
     pub reason: String,
-    /// Whether units above are affected as well.
+    /// Whether ancestors are affected as well.
     pub leaks: bool,
 }
 
 /// Bytes written into an inherited description.
 #[derive(Debug, Clone)]
 pub struct Written {
-    /// When.
+    /// Its sequence number.
     pub seq: u64,
-    /// Where to.
+    /// The description.
     pub file: OfdId,
-    /// The observation or bytes.
+    /// The bytes.
     pub bytes: Arc<[u8]>,
-    /// It is what make says of the place ([`crate::model::outcome::StreamData::Place`]).
+    /// Whether it is a directory message of make ([`crate::model::outcome::StreamData::Place`]).
     pub of_place: bool,
 }
 
@@ -288,19 +282,19 @@ pub struct Unit {
     pub id: UnitId,
     /// The unit that executed it.
     pub parent: Option<UnitId>,
-    /// The process whose exit ends it.
+    /// The process whose exit ends the unit.
     pub process: Tid,
     /// The sequence number at its beginning.
     pub started: u64,
     /// When it began.
     pub clock: std::time::Instant,
-    /// The same in ns since the epoch, as the change times of files tell it: what was
-    /// changed later has none before the first, what was changed earlier none after the
+    /// The beginning in ns since the epoch, in terms of change times of files. Files changed later
+    /// have a time not before the first value; files changed earlier have a time not after the
     /// second.
     pub window: (i64, i64),
-    /// Where its result is stored.
+    /// The key under which its result is stored.
     pub key: Option<WeakKey>,
-    /// Its arguments, for people.
+    /// Its arguments, for messages.
     pub argv: Vec<Vec<u8>>,
     /// The executable.
     pub program: FilePath,
@@ -308,52 +302,50 @@ pub struct Unit {
     pub policy: Policy,
     /// The parts that its key leaves out.
     pub left_out: LeftOut,
-    /// Parts outside of its key that it depends on.
+    /// Parts that its key omits.
     pub uses: Parts,
-    /// Observations by query.
+    /// Parts outside its key on which it depends.
     pub observations: FxHashMap<Query, Observation>,
     /// Changes by canonical path.
     pub changes: FxHashMap<FilePath, Change>,
     /// The reasons why it is uncacheable.
     pub uncacheable_reasons: Vec<UncacheableReason>,
-    /// Descriptors it began with.
+    /// Inherited descriptors.
     pub inherited: Vec<Inherited>,
-    /// User and group of its processes, as far as known.
+    /// User and group of its processes, if known.
     pub ids: Ids,
-    /// Where the limits in its key are known from, if they had been asked for earlier.
+    /// Source of the limits in its key, if they were queried earlier.
     pub limits: Option<Known>,
-    /// Bytes written to them.
+    /// Bytes written to inherited descriptors.
     pub written: Vec<Written>,
-    /// Inherited regular files that were read: descriptions.
+    /// Descriptions of inherited regular files that were read.
     pub consumed: Vec<OfdId>,
-    /// Inherited writable files whose position was asked for or moved.
+    /// Inherited writable files whose position was queried or moved.
     pub sought: Vec<OfdId>,
     /// Bytes held in `written`.
     pub written_bytes: u64,
-    /// How often it has asked for the positions of the descriptors 0, 1 and 2, or set them.
+    /// Number of position queries and seeks on the descriptors 0, 1 and 2.
     pub seeks: [u8; 3],
-    /// Requests for random bytes so far (per process image).
+    /// Number of requests for random bytes (per process image).
     pub random_requests: u32,
-    /// It has asked for the bounds of its stack.
+    /// Whether it queried the bounds of its stack.
     pub knows_stack: bool,
-    /// It has looked whether it has a terminal, which bash does when it starts.
+    /// Whether it checked for a terminal, which bash does when it starts.
     pub knows_terminal: bool,
-    /// Clock reads so far.
+    /// Number of clock reads.
     pub clock_reads: u32,
-    /// It has asked for its own name, which Perl does right before it compiles
-    /// a script.
+    /// Whether it queried its own name, which Perl does right before it compiles a script.
     pub knows_itself: bool,
-    /// `$RANDOM` is named in what has gone through pipes that it made, or may be: a bash that
-    /// reads there may use it.
+    /// Whether data sent through its pipes names `$RANDOM`, or may do so: a bash that reads there
+    /// may use it.
     pub names_chance: bool,
-    /// Random names that were made in the tree: (path, last component).
+    /// Random names of temporary files that were made in the tree.
     pub names: Vec<FilePath>,
-    /// Processes of the subtree that are alive.
+    /// Number of living processes of the subtree.
     pub alive: u32,
-    /// Units in the subtree, itself included.
+    /// Number of units in the subtree, including this one.
     pub units: u32,
-    /// How much longer it would have taken without units of the subtree that were skipped, one
-    /// after the other, in µs.
+    /// Additional time if no units of the subtree had been skipped, one after the other, in µs.
     pub skipped_us: u64,
     /// Why the lookup at its beginning failed.
     pub miss: Missed,
@@ -361,17 +353,17 @@ pub struct Unit {
     pub record: u32,
     /// Properties that decide whether its result can move to another directory.
     pub moved: Moved,
-    /// The sequence number at its end; none while processes of it are left.
+    /// Sequence number of its end; `None` while it has processes.
     pub ended: Option<u64>,
-    /// The files that tasks outside of it had open for writing when it began.
+    /// Files that outside tasks had open for writing when it began.
     pub open_elsewhere: SmallVec<[Rc<OpenFile>; 2]>,
-    /// The earliest and the latest of the modification times that it gave to files (ns since the
-    /// epoch, as `touch -r` does) and that a program looked at to compare.
+    /// The earliest and the latest modification time that it set explicitly (ns since the epoch,
+    /// as `touch -r` does) and that a program compared.
     pub compared: Option<(i128, i128)>,
 }
 
 impl Unit {
-    /// An empty unit.
+    /// Creates an empty unit.
     pub fn new(id: UnitId, parent: Option<UnitId>, process: Tid, started: u64) -> Self {
         Self {
             id,
@@ -416,14 +408,14 @@ impl Unit {
         }
     }
 
-    /// Times that were given to its files are compared with others.
+    /// Notes that times set on its files are compared with others.
     pub fn compare(&mut self, (first, last): (i128, i128)) {
         let (earliest, latest) = self.compared.unwrap_or((first, last));
         self.compared = Some((earliest.min(first), latest.max(last)));
     }
 
-    /// Whether what it compares with the times of other files is no time of its own: one that
-    /// lies before its beginning, or to come.
+    /// Whether a compared time was set explicitly to before the unit's beginning, or to the
+    /// future.
     pub fn compares_with_constants(&self) -> bool {
         self.compared.is_some_and(|(earliest, latest)| {
             earliest < i128::from(self.window.0)
@@ -431,7 +423,7 @@ impl Unit {
         })
     }
 
-    /// Notes an answer.
+    /// Notes an observation.
     pub fn observe(&mut self, seq: u64, query: Query, observed: Observed, resource: FilePath) {
         match self.observations.entry(query) {
             std::collections::hash_map::Entry::Vacant(entry) => {
@@ -451,8 +443,8 @@ impl Unit {
         }
     }
 
-    /// The metadata of a directory was asked for (after `since`, for the first
-    /// time) only to list it: its time does not count.
+    /// Drops the time from a directory's metadata, if they were first queried after `since`, only
+    /// to list the directory.
     pub fn forget_time(&mut self, path: &Path, since: u64) {
         for follow in [true, false] {
             let ask = |time| Query::Stat {
@@ -471,7 +463,7 @@ impl Unit {
         }
     }
 
-    /// Notes what was found in its script: another shell draws no numbers itself.
+    /// Notes properties of its script. A shell other than bash draws no random numbers itself.
     pub fn found_in_script(&mut self, found: Found) {
         match found.uncacheable {
             Some(_) if self.policy.scripts == Scripts::Shell => self.names_chance = true,
@@ -494,12 +486,12 @@ impl Unit {
         }
     }
 
-    /// Whether it cannot be cached whatever happens.
+    /// Whether it is certainly uncacheable.
     pub fn is_doubtful(&self) -> bool {
         !self.uncacheable_reasons.is_empty()
     }
 
-    /// The change record of a name, begun if need be with what was there.
+    /// Returns the change record of a name, created if needed with `initial`.
     pub fn change(&mut self, seq: u64, path: &FilePath, initial: Option<Box<Stat>>) -> &mut Change {
         let change = self
             .changes
@@ -509,20 +501,18 @@ impl Unit {
         change
     }
 
-    /// Whether the inode numbers that a unit below with this policy asked for are nothing to
-    /// this one.
+    /// Whether inode numbers that a child with this policy queried do not count for this unit.
     pub fn leaves_inodes_out(&self, below: &Policy) -> bool {
         self.policy.compares_own_inode && below.shows_own_inode
     }
 
-    /// Takes in what a finished unit below observed and changed, and leaves it
-    /// without.
+    /// Absorbs the observations and changes of a finished child, which are removed from the child.
     pub fn absorb(&mut self, child: &mut Self) {
         if self.leaves_inodes_out(&child.policy) {
             let asked = &mut child.observations;
             asked.retain(|query, _| !matches!(query, Query::Inode { .. }));
         }
-        // It is the same which is added to which: the fewer to the many.
+        // The merge is symmetric: the smaller map is added to the larger.
         if self.observations.len() < child.observations.len() {
             std::mem::swap(&mut self.observations, &mut child.observations);
         }
@@ -541,7 +531,7 @@ impl Unit {
                 }
             }
         }
-        // What was moved has the time it was given here, if it was made here.
+        // A moved file has the time that it got here, if it was made here.
         for change in child.changes.values_mut() {
             if let Some(from) = &change.moved_from
                 && let Some(made) = self.changes.get(from)
@@ -572,7 +562,7 @@ impl Unit {
         self.depend(child.moved.path_use, &child.moved.conditions);
     }
 
-    /// Takes in what is known of other places about a unit below.
+    /// Adds a child's path use and conditions for other base directories.
     pub fn depend(&mut self, path_use: PathUse, conditions: &[Fact]) {
         self.moved.path_use = self.moved.path_use.max(path_use);
         for condition in conditions {
@@ -582,22 +572,22 @@ impl Unit {
         }
     }
 
-    /// Whether the name was made or given content by this tree before `seq`.
+    /// Whether this tree made the name or wrote its content before `seq`.
     pub fn made_before(&self, path: &FilePath, seq: u64) -> Option<&Change> {
         self.changes
             .get(path)
             .filter(|change| change.content.is_some_and(|at| at < seq))
     }
 
-    /// A short name for people.
+    /// Returns a short name for messages.
     pub fn name(&self) -> String {
         abbreviate::command(&self.argv, 60)
     }
 }
 
 impl Observation {
-    /// Takes in what was observed at another time. The first answer stays, with
-    /// what it was about, and of those that differ from it the first one.
+    /// Merges an answer from another time. The first answer stays with its resource, and so does
+    /// the first differing one.
     fn merge(&mut self, seq: u64, observed: Observed, resource: &FilePath) {
         let (seq, observed) = if seq < self.seq {
             self.resource = resource.clone();
@@ -616,7 +606,7 @@ impl Observation {
     }
 }
 
-/// The parent directory and the last component.
+/// Splits a path into parent directory and last component.
 pub fn split(path: &Path) -> Option<(&Path, &[u8])> {
     Some((path.parent()?, path.file_name()?.as_bytes()))
 }
@@ -627,7 +617,7 @@ mod tests {
 
     use super::*;
 
-    /// A unit that got these answers to one question, about these files.
+    /// A unit that got these answers to one query, about these files.
     fn unit(answers: &[(u64, i32)], about: impl Fn(u64) -> FilePath) -> Unit {
         let mut unit = Unit::new(UnitId(1), None, 1, 0);
         for &(seq, answer) in answers {
@@ -635,7 +625,7 @@ mod tests {
             let answer = Observed::Answer(Answer::Error(answer));
             unit.observe(seq, query, answer, about(seq));
         }
-        // Something else, so that either may be the one with more.
+        // Adds other queries, so that either map may be the larger one.
         for n in 0..answers.len() % 3 {
             let path = FilePath::from(format!("/{n}").as_str());
             let answer = Observed::Answer(Answer::Error(0));
@@ -644,12 +634,12 @@ mod tests {
         unit
     }
 
-    /// Each about another file.
+    /// A different file for each.
     fn resource(seq: u64) -> FilePath {
         FilePath::from(format!("/at/{seq}").as_str())
     }
 
-    /// All about one of two.
+    /// One of two files.
     fn shared(seq: u64) -> FilePath {
         resource(seq % 2)
     }
@@ -703,7 +693,7 @@ mod tests {
                 .later
                 .as_deref()
                 .filter(|(_, later)| seen.observed.differs(later));
-            // Of one unit's own answers only its first other one is known.
+            // Of a unit's own answers, only the first differing one is known.
             prop_assert_eq!(later.is_some(), differing.is_some());
             if let (Some((at, _)), Some((first, _))) = (later, differing) {
                 prop_assert_eq!(*at, first);

@@ -1,14 +1,13 @@
-//! Lookups that tracees made without a stop.
+//! Applies lookups that tracees made without a stop.
 //!
-//! They are applied before anything else is done about a stop of their task,
-//! and before and after any change of a name, so that they come before the
-//! changes that they came before. One that came shortly after a change may be
-//! taken for one before it; what is found while a call makes it is told from
-//! what was there by [`Change::made`](crate::engine::unit::Change::made).
+//! Lookups are applied before any other work at a stop of their task, and before and after any
+//! change of a name. So they precede all changes that they really preceded. A lookup shortly after
+//! a change may be taken for an earlier one. [`Change::made`](crate::engine::unit::Change::made)
+//! distinguishes a file found during its creation from one that existed before.
 //!
-//! A lookup that found nothing is trusted. What another found is looked at
-//! when it is applied; if nothing is there then, or if it was changed in between
-//! so that nobody can tell what the lookup has seen, the unit is uncacheable.
+//! A lookup that found nothing is trusted. The result of a successful lookup is queried when the
+//! lookup is applied. The unit becomes uncacheable if the file is gone by then, or changed in
+//! between so that the state seen by the lookup is unknown.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -26,17 +25,17 @@ use crate::model::path::Asked;
 use crate::model::unit_id::UnitId;
 use crate::world::lookup_cache::Kind;
 
-/// Flags of an open that is not more than an attempt to read what a path leads to.
+/// Flags of an open that only reads an existing file.
 const PLAIN: u64 = (libc::O_CLOEXEC | libc::O_NOCTTY) as u64;
-/// More than the bytes of any call that are logged.
+/// Upper bound of the logged bytes of a call.
 const MOST_LOGGED: usize = 1 << 16;
 
-/// Whether a call that is performed in process writes.
+/// Whether an unstopped call writes.
 fn writes(nr: u64) -> bool {
     nr.cast_signed() == libc::SYS_write
 }
 
-/// The bytes that a call wrote, as far as they were logged.
+/// Returns the bytes that a call wrote, as far as they were logged.
 fn written(call: &UnstoppedCall, ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for &(address, len) in ranges {
@@ -48,7 +47,7 @@ fn written(call: &UnstoppedCall, ranges: &[(u64, u64)]) -> Vec<u8> {
 }
 
 impl Tracer {
-    /// Lets a task perform its lookups without stops, if it makes many.
+    /// Lets a task that makes many lookups perform them without stops.
     pub(crate) async fn hasten(&self, tracee: Tracee<Prehook>) -> Result<Tracee<Prehook>, Stop> {
         let skipped = {
             let session = self.session.borrow();
@@ -64,8 +63,8 @@ impl Tracer {
         tracee.perform_in_process().await
     }
 
-    /// Applies what a task has done without stops; if it wrote, what others have as
-    /// well, in their order.
+    /// Applies a task's unstopped calls. If the task wrote, those of all other tasks are applied
+    /// too, in order.
     pub(crate) fn catch_up(&self, tid: Tid) {
         let calls = self.handle.unstopped_calls(tid);
         let wrote = |calls: &[UnstoppedCall]| calls.iter().any(|call| writes(call.invocation().nr));
@@ -77,12 +76,12 @@ impl Tracer {
         }
     }
 
-    /// Applies what all tasks have done without stops, in their order.
+    /// Applies the unstopped calls of all tasks in order.
     pub(crate) fn catch_up_all(&self) {
         self.apply_all(Vec::new());
     }
 
-    /// Applies these and those of all others.
+    /// Applies these calls and those of all other tasks.
     fn apply_all(&self, mut logs: Vec<(Tid, UnstoppedCalls)>) {
         let now = self.session.borrow().now();
         logs.extend(self.handle.all_unstopped_calls(now));
@@ -103,7 +102,7 @@ impl Tracer {
                 UnstoppedCalls::Lost => session.looked_up(tid, UnstoppedCalls::Lost),
             }
         }
-        // Those of one task have ascending numbers.
+        // The calls of one task have ascending numbers.
         merged.sort_by_key(|(_, call)| call.stamp());
         session.jobs.hold();
         for (tid, call) in merged {
@@ -136,8 +135,8 @@ impl Session {
         }
     }
 
-    /// Whether a call asks, by an absolute path, what its unit knows: then there is
-    /// nothing to apply. Most that compilers ask is such a question.
+    /// Whether a call repeats, by an absolute path, a query that its unit knows. Then nothing
+    /// needs to be applied. This holds for most lookups of compilers.
     fn asks_again(&self, tid: Tid, unit: UnitId, call: &UnstoppedCall) -> bool {
         let Invocation { nr, args } = call.invocation();
         let kind = match nr.cast_signed() {
@@ -157,8 +156,8 @@ impl Session {
             && self.model.root(tid).is_some_and(|root| *root == *"/")
     }
 
-    /// Whether a call reads what its unit has opened, or asks for its metadata: the opening
-    /// has said all.
+    /// Whether a call reads a file that its unit opened, or queries its metadata. The open has
+    /// recorded everything.
     fn reads_its_own(&self, tid: Tid, unit: UnitId, call: &UnstoppedCall) -> bool {
         let Invocation { nr, args } = call.invocation();
         let reads = match nr.cast_signed() {
@@ -175,9 +174,9 @@ impl Session {
                 .is_some_and(|file| self.is_own(unit, file))
     }
 
-    /// Whether a call opens to read what somebody has read before, or where nothing was to be
-    /// found before, and so it was now: then that is noted, as [`Session::apply`] would. Most
-    /// that compilers open is so.
+    /// Whether a call opens a file that another unit has read before, or repeats an open that
+    /// found nothing. If so, notes it as [`Session::apply`] would. This holds for most opens of
+    /// compilers.
     fn opens_as_before(&mut self, tid: Tid, unit: UnitId, call: &UnstoppedCall) -> bool {
         let Invocation { nr, args } = call.invocation();
         let flags = match nr.cast_signed() {

@@ -9,7 +9,7 @@ use crate::world::World;
 use crate::world::locate::{is_directory, is_link, is_regular, modified};
 use rustix::fs::{FileType, Stat};
 
-/// Reads off the world what became of each changed name: effects, and their
+/// Reads the final state of each changed name: returns the effects and their
 /// [`crate::model::outcome::Outcome::ages`].
 pub(super) fn capture(
     store: &Store,
@@ -33,19 +33,19 @@ pub(super) fn capture(
     Ok((effects, ages))
 }
 
-/// The effects of changes that were looked at.
+/// Collects effects of the changes processed so far.
 #[derive(Default)]
 struct Capture {
     /// Effects with their sequence numbers.
     effects: Vec<(u64, Effect)>,
     /// Hard links, which come last.
     links: Vec<Effect>,
-    /// Directories in which something came and went, which shows in their times.
+    /// Directories in which a temporary file was made and removed, which changed their times.
     passing: Vec<(u64, FilePath)>,
 }
 
 impl Capture {
-    /// Adds what became of one name.
+    /// Adds the final state of one name.
     fn add(
         &mut self,
         store: &Store,
@@ -72,7 +72,7 @@ impl Capture {
             metadata_effects(path, change, &stat, &mut self.effects);
             return Ok(());
         }
-        // Another kind of thing stood there: it goes first.
+        // A file of another kind existed there: it is removed first.
         if let Some(initial) = change.initial.as_deref()
             && FileType::from_raw_mode(initial.st_mode) != FileType::from_raw_mode(stat.st_mode)
         {
@@ -103,7 +103,7 @@ impl Capture {
         }
     }
 
-    /// A name that is not there any more.
+    /// Adds a name that no longer exists.
     fn add_removed(&mut self, path: &FilePath, change: &Change) {
         match change.initial.as_deref() {
             Some(initial) if is_directory(initial) => {
@@ -119,7 +119,7 @@ impl Capture {
                 }
             }
             None => {
-                // It came and went: that is seen in its directory's time.
+                // The name was made and removed, which changed the time of its directory.
                 if let Some(parent) = path.parent() {
                     self.passing.push((change.last, FilePath::from(parent)));
                 }
@@ -127,7 +127,7 @@ impl Capture {
         }
     }
 
-    /// Whether it is another name of a file or of a symbolic link that was changed.
+    /// Whether `path` is another name of a changed file or symbolic link.
     fn add_link(&mut self, path: &FilePath, change: &Change, stat: &Stat) -> bool {
         if let Some(target) = &change.linked_to
             && let Ok(other) = rustix::fs::lstat(target.as_path())
@@ -146,7 +146,7 @@ impl Capture {
     }
 
     fn add_symlink(&mut self, path: &FilePath, change: &Change) -> Result<(), String> {
-        // It has the time of what it was another name of.
+        // A hard link has the time of the file that it links to.
         if change.linked_to.is_some() && change.time == TimeState::Kept {
             let path = path.display();
             return Err(format!(
@@ -176,7 +176,7 @@ impl Capture {
         if planted(Defect::DirectoryEffect) {
             return;
         }
-        // Removed and made again, it is another directory.
+        // A directory that was removed and made again is another directory.
         let again = change
             .initial
             .as_deref()
@@ -188,15 +188,15 @@ impl Capture {
         }
         let effect = Effect::MakeDir {
             path: path.clone(),
-            // The kernel hands down the bit of a set-gid directory.
+            // The kernel sets this bit itself below a set-gid directory.
             mode: stat.st_mode & 0o7777 & !libc::S_ISGID,
             time: match change.time {
                 TimeState::Set(a, m) => Time::Set(a, m),
                 _ => Time::Present,
             },
         };
-        // Others may put something into it before the call that
-        // makes it is seen to have ended.
+        // Other tasks may create entries before the tracer sees the end of the call that makes the
+        // directory.
         let seq = if change.was_absent() {
             change.begun
         } else {
@@ -210,10 +210,10 @@ impl Capture {
         }
     }
 
-    /// The times of directories in which something came and went, where nothing else changes
-    /// them.
+    /// Adds the times of directories in which temporary files were made and removed, if no other
+    /// effect changes these times.
     fn add_times_of_directories(&mut self) {
-        // What certainly changes the directory's time by itself.
+        // Effects that certainly change the time of the directory.
         let shaped = |directory: &FilePath| {
             self.effects.iter().any(|(_, effect)| {
                 effect.path().parent() == Some(directory.as_path())
@@ -285,7 +285,7 @@ fn time_of(change: &Change) -> Time {
     }
 }
 
-/// Effects of a change that left the content alone.
+/// Returns the effects of a change that left the content alone.
 fn metadata_effects(
     path: &FilePath,
     change: &Change,
@@ -337,8 +337,8 @@ fn file_effect(
                 && initial.st_ino == stat.st_ino
                 && modified(initial) == modified(stat)
         });
-    // It says nothing about the truncation of what is empty, in one tick of the
-    // clock; and what is only opened for appending may be missing next time.
+    // The truncation of an empty file may leave no trace within one tick of the clock. A file that
+    // was only opened for appending may be missing at the next run.
     let opened_only = opened_only && change.initial_content.is_some();
     let creates = change.appended_from.is_some() && change.create_mode.is_some();
     if opened_only && !creates && change.time == TimeState::Present && !change.mode_set {
@@ -355,7 +355,7 @@ fn file_effect(
             .put_range(&file, from, length - from)
             .map_err(|error| shown(&error))?;
         let (length, time) = (length - from, time_of(change));
-        // Appending nothing leaves the time of what stands there.
+        // Appending nothing keeps the time of an existing file.
         let time = match time {
             Time::Present if length == 0 && !change.dated => Time::Kept,
             time => time,

@@ -1,10 +1,10 @@
 //! Detects interference: changes by others to a unit's inputs while it runs.
 //!
-//! An observation may be applied some time after the call that made it: where calls
-//! are logged without stops, the program has read the file by then. What is found is
-//! what was read only if nobody changed it in between. Changes that are traced carry
-//! sequence numbers. Of all others the kernel's times tell: what was changed before a
-//! unit began has an earlier change time.
+//! An observation may be applied some time after the call that made it: an unstopped call has read
+//! the file by then. The content found later is the content that was read only if nobody changed
+//! the file in between. Traced changes carry sequence numbers. All other changes are recognised by
+//! the kernel's timestamps: a file that was changed before a unit began has an earlier change
+//! time.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -23,12 +23,12 @@ use crate::model::path::{Asked, FilePath};
 use crate::model::unit_id::UnitId;
 use crate::world::locate::is_directory;
 
-/// When somebody changed a file, in ns since the epoch.
+/// Times of the last change of a file, in ns since the epoch.
 #[derive(Clone, Copy)]
 struct Changed {
-    /// Its content, name or metadata.
+    /// Last change of its content, names or metadata.
     any: i64,
-    /// Its content, as far as nobody set that.
+    /// Last change of its content (modification time), unless a program set that time.
     content: i64,
 }
 
@@ -48,8 +48,7 @@ impl From<&FileKey> for Changed {
 }
 
 impl Session {
-    /// Whether somebody outside the unit changed what it saw or made, while it
-    /// ran.
+    /// Checks that nothing outside the unit changed its inputs or outputs while it ran.
     pub(super) fn check_conflicts(&self, unit: &Unit) -> Result<(), String> {
         if self.shared_files.is_unchanged() {
             return Ok(());
@@ -79,8 +78,8 @@ impl Session {
         Ok(())
     }
 
-    /// Why what was observed may not be what the unit saw: somebody changed it while the
-    /// unit ran, or in the moment before.
+    /// Looks for interference: another process changed an observed file while the unit ran, or in
+    /// the clock tick before.
     pub(super) fn disturbed(&self, id: UnitId) -> Option<Disturbance> {
         let unit = &self.units[id.0 as usize];
         if unit.is_doubtful() {
@@ -118,8 +117,8 @@ impl Session {
         Some(Disturbance { reason, traced })
     }
 
-    /// Whether somebody else changed a file at this time so late that the unit may have
-    /// seen it before that.
+    /// Whether another process changed a file at time `changed`, so late that the unit may have
+    /// seen the earlier state.
     fn changed_by_others(&self, unit: &Unit, resource: &FilePath, changed: i64) -> bool {
         let (earliest, latest) = unit.window;
         if changed < earliest {
@@ -130,13 +129,13 @@ impl Session {
         if own || self.world.is_made_up(resource) {
             return false;
         }
-        // Before the unit began or after that, within one tick of the clock.
+        // The change may have been before or after the start of the unit, within one clock tick.
         let unclear = changed <= latest && !touched.is_empty();
         !unclear || self.is_being_changed(unit, resource)
     }
 
-    /// Whether a task that does not belong to the unit may have changed a file after the
-    /// unit began, or is about to: who opened it later is known by its number.
+    /// Whether a task outside the unit may have changed a file after the unit began, or is about
+    /// to. A task that opened the file later is known by its sequence number.
     fn is_being_changed(&self, unit: &Unit, resource: &FilePath) -> bool {
         let held = unit.open_elsewhere.iter().any(|file| {
             let path = named_file(file).and_then(|path| path.canonicalize().ok());
@@ -146,8 +145,8 @@ impl Session {
         held || self.is_pending_outside(unit, resource)
     }
 
-    /// Whether a unit outside may have stored to a file through its memory after the unit
-    /// began. A store to a page that has been stored to changes no time of the file.
+    /// Whether another unit may have written to a file through mapped memory after the unit began.
+    /// A write to a page that is already dirty changes no time of the file.
     fn was_mapped(&self, unit: &Unit, inode: (u64, u64)) -> bool {
         let who = self.shared_files.mapped_by(inode);
         who.iter().any(|&who| {
@@ -156,7 +155,7 @@ impl Session {
         })
     }
 
-    /// The files that tasks other than this one have open for writing.
+    /// Returns the files that tasks other than this one have open for writing.
     pub fn open_elsewhere(&self, tid: Tid) -> SmallVec<[Rc<OpenFile>; 2]> {
         let mut found: SmallVec<[Rc<OpenFile>; 2]> = SmallVec::new();
         for other in self.model.tasks().filter(|&other| other != tid) {
@@ -172,8 +171,7 @@ impl Session {
         found
     }
 
-    /// Whether a unit outside of this one has made or removed a name since it began, or is
-    /// about to.
+    /// Whether another unit has made or removed a name since this unit began, or is about to.
     fn is_renamed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
         let touched = self.shared_files.changes(path);
         let outside = |who| !self.is_within(who, unit.id);
@@ -181,8 +179,7 @@ impl Session {
         touched.iter().any(since) || self.is_pending_outside(unit, path)
     }
 
-    /// Whether a task that does not belong to the unit is about to change what this path
-    /// means.
+    /// Whether a task outside the unit is about to change the target of this path.
     fn is_pending_outside(&self, unit: &Unit, path: &FilePath) -> bool {
         self.tasks.iter().any(|task| {
             let pending = task.pending.as_ref();
@@ -191,8 +188,8 @@ impl Session {
         })
     }
 
-    /// Whether the names in a directory are others than those that were observed and
-    /// what the unit made of them; if so, whether other units made or removed all that differ.
+    /// Compares the names in a directory with the observed ones and the unit's own changes. If
+    /// they differ, tells whether other traced units made or removed all that differ.
     fn relisted(
         &self,
         unit: &Unit,
@@ -221,7 +218,7 @@ impl Session {
                 }
                 Err(_) => Some(false),
             },
-            // It is gone, or what leads there: by its own doing?
+            // The directory or a link to it is gone: did the unit itself remove it?
             Err(_) => {
                 let own = directory
                     .ancestors()
@@ -232,15 +229,14 @@ impl Session {
     }
 }
 
-/// That what a unit observed may not be what it saw.
+/// Interference: what a unit observed may not be what it saw.
 pub(super) struct Disturbance {
     pub(super) reason: String,
-    /// Only units did it, which the units above both absorb.
+    /// Only traced units caused it, so that an ancestor that absorbs both is not affected.
     pub(super) traced: bool,
 }
 
-/// When what was observed was changed last, and its inode; `None` where that does not
-/// matter.
+/// Returns the last change of the observed file and its inode; `None` where changes do not matter.
 fn time_of(query: &Query, observation: &Observation) -> Option<(Changed, (u64, u64))> {
     let of = |stat: &Stat| Some((Changed::of(stat)?, (stat.st_dev, stat.st_ino)));
     match (query, &observation.observed) {
@@ -248,7 +244,7 @@ fn time_of(query: &Query, observation: &Observation) -> Option<(Changed, (u64, u
             let key = content.key()?;
             Some((Changed::from(key), (key.device, key.inode)))
         }
-        // Entries come and go in a directory.
+        // The time of a directory changes with each new or removed entry.
         (_, Observed::Metadata { stat, .. }) if !is_directory(stat) => of(stat),
         (Query::Link(path), Observed::Answer(Answer::Path(_))) => {
             of(&rustix::fs::lstat(path.as_path()).ok()?)
@@ -275,7 +271,7 @@ mod tests {
     const WRITER: UnitId = UnitId(2);
     const READER: UnitId = UnitId(3);
 
-    /// A writer touched the input before a reader began; both have one parent.
+    /// A writer touched the input before a reader began; both have the same parent.
     fn session(directory: &Path) -> Session {
         let store = Store::open(directory.join("store")).unwrap();
         let world = World::new(DigestTable::in_memory());
@@ -324,7 +320,7 @@ mod tests {
         assert!(!changed(&session, 100));
         assert!(!changed(&session, 200));
         assert!(changed(&session, 201));
-        // The writer has ended since, or has not: that is the same.
+        // The result is the same whether or not the writer has ended since.
         session
             .unit(READER)
             .open_elsewhere
@@ -334,7 +330,7 @@ mod tests {
         assert!(changed(&session, 200));
     }
 
-    /// A file that came and went in it, in a unit that is skipped this time.
+    /// A skipped unit made and removed a file in it.
     #[test]
     fn a_temporary_file_does_not_interfere_with_a_directory_lookup() {
         let directory = tempfile::tempdir().unwrap();
@@ -407,7 +403,7 @@ mod tests {
         assert!(mapped(&session, (1, 2)));
         session.unit(WRITER).ended = Some(began - 1);
         assert!(!mapped(&session, (1, 2)));
-        // Its own.
+        // A mapping of the reader itself.
         session.shared_files.map((1, 4), READER);
         assert!(!mapped(&session, (1, 4)));
     }

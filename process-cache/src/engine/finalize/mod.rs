@@ -1,8 +1,9 @@
-//! The end of a unit: preconditions, postconditions, and their storing.
+//! Finalizes a unit that has ended: computes preconditions and postconditions, and stores the
+//! result.
 //!
-//! [`preconditions()`] runs over each resource's events once and keeps the
-//! observations that nothing in the tree had made; `capture` runs over them
-//! again and reads off the world what the tree made of each name.
+//! [`preconditions()`] goes through the events of each resource and keeps the observations of
+//! state that the tree itself had not made. `capture` goes through them again and reads from the
+//! file system what the tree made of each name.
 
 mod capture;
 mod interference;
@@ -45,44 +46,43 @@ pub use self::preconditions::preconditions;
 /// A stream's bytes are kept in the outcome itself up to this length.
 const INLINE: usize = 4096;
 
-/// A unit whose process is about to be gone: all that a worker needs to store
-/// it.
+/// A unit whose process is about to exit: all that a worker needs to store it.
 #[derive(Debug)]
 pub struct Finished {
-    /// Where it goes.
+    /// The weak key under which the result is stored.
     pub key: WeakKey,
-    /// Its observations of things that it had not made, in order.
+    /// Observations of state that the unit had not made itself, in order.
     pub facts: Vec<(Query, Observed)>,
     /// Its changes.
     pub changes: Vec<(FilePath, Change)>,
     /// The bytes that it wrote to inherited descriptors.
     pub stream: Vec<Piece>,
-    /// Positions of inherited files it read from.
+    /// Final positions of inherited files that it read from.
     pub positions: Vec<(i32, u64)>,
-    /// Status flags of inherited descriptions that changed.
+    /// Changed status flags of inherited descriptions.
     pub flags: Vec<(i32, i32)>,
     /// How it ended.
     pub ending: Ending,
-    /// Random names made in the tree.
+    /// Random names of temporary files made in the tree.
     pub names: Vec<FilePath>,
-    /// How long it took, and how long it would have taken with nothing skipped in it, in µs.
+    /// Its duration, and its duration if no child had been skipped, in µs.
     pub spent: (u64, u64),
-    /// Units in the tree.
+    /// Number of units in the tree.
     pub units: u32,
-    /// Nothing is assumed, whatever is configured.
+    /// Whether no assumptions are made, whatever is configured.
     pub strict: bool,
     /// The user's configuration.
     pub config: Arc<Config>,
     /// Properties that decide whether its result can move to another directory.
     pub moved: Moved,
-    /// It is compared with what is stored.
+    /// Whether it is compared with the stored result.
     pub verified: bool,
     /// When it ended ([`clock::running`]).
     pub ended: u64,
 }
 
 impl Finished {
-    /// The names that it changed.
+    /// The names that the unit changed.
     fn changed(&self) -> HashSet<&FilePath> {
         self.changes.iter().map(|(path, _)| path).collect()
     }
@@ -94,28 +94,28 @@ pub struct Piece {
     /// The descriptor.
     fd: i32,
     bytes: Vec<u8>,
-    /// It is what make says of the place.
+    /// Whether it is a directory message of make.
     of_place: bool,
 }
 
 /// A unit that was stored.
 #[derive(Debug, Clone, Default)]
 pub struct Recorded {
-    /// The number of the result.
+    /// Serial number of the result.
     pub serial: u64,
-    /// Why it is not found at other places, where there are base directories.
+    /// Why the result does not hit in other directories, if base directories are configured.
     pub bound: Option<String>,
-    /// In what it differs from what was stored before, if it was to be compared and there
-    /// was something.
+    /// Differences from the result stored before, if a comparison was asked for and there was such
+    /// a result.
     pub differences: Option<Vec<String>>,
 }
 
 impl Session {
-    /// Ends a unit: its parent takes it in, and what is needed to store it is
-    /// returned. One that took less than `min_us` is not worth storing by itself.
+    /// Ends a unit: its parent absorbs it, and the data needed to store it is returned. A unit
+    /// that took less than `min_us` is not stored by itself.
     ///
     /// # Errors
-    /// Why it cannot be stored.
+    /// Returns the reason why the unit cannot be stored.
     pub fn conclude(&mut self, id: UnitId, status: i32, min_us: u64) -> Result<Finished, String> {
         let ending = if status & 0x7f == 0 {
             Ending::Exited(if planted(Defect::ExitStatus) {
@@ -256,9 +256,9 @@ impl Session {
         Ok(stream)
     }
 
-    /// A process that still holds an inherited description, with its descriptor
-    /// and the status flags: it can tell what became of the description. If
-    /// nobody holds it, nobody can notice.
+    /// Finds a process that still holds an inherited description, with its descriptor and status
+    /// flags, from which the final state of the description is read. If no process holds it, no
+    /// process can notice a change.
     fn holder(&self, unit: &Unit, inherited: &Inherited) -> Option<(Tid, i32, i32)> {
         let traced = self.model.tasks().find_map(|task| {
             let found = self
@@ -274,8 +274,7 @@ impl Session {
             })
         });
         traced.or_else(|| {
-            // What the command itself inherited, its front holds, and probably
-            // whoever started that.
+            // The front process, and probably its parent, hold what the command itself inherited.
             let first = unit.parent == Some(OUTSIDE);
             let flags = first
                 .then(|| open_flags(self.front, inherited.fd))
@@ -286,8 +285,8 @@ impl Session {
         })
     }
 
-    /// How far inherited regular files were read; and a check that positions
-    /// of files that were written moved by what was written.
+    /// Returns how far inherited regular files were read. Checks that the positions of written
+    /// files moved by the number of bytes written.
     fn positions(&self, unit: &Unit) -> Result<Vec<(i32, u64)>, String> {
         let mut positions = Vec::new();
         for inherited in &unit.inherited {
@@ -334,7 +333,7 @@ impl Session {
         Ok(positions)
     }
 
-    /// Status flags that the unit leaves changed in what it inherited.
+    /// Returns changed status flags of inherited descriptions.
     fn flags(&self, unit: &Unit) -> Vec<(i32, i32)> {
         let mut changed = Vec::new();
         for inherited in &unit.inherited {
@@ -346,7 +345,7 @@ impl Session {
         changed
     }
 
-    /// The unit above absorbs the observations, changes and bytes of this one.
+    /// Moves the observations, changes and bytes of this unit to its parent.
     fn give_to_parent(&mut self, id: UnitId) {
         let Some(parent) = self.unit(id).parent else {
             return;
@@ -378,9 +377,9 @@ impl Session {
     }
 }
 
-/// Of what was written without looking and is gone at the end, it counts
-/// whether it was there: removing it changes the time of its directory, and so
-/// does making it first, but leaving it away does not.
+/// Adds a fact for each file that was written without a lookup and is gone at the end. Whether it
+/// existed before counts: removing an existing file changes the time of its directory, and so does
+/// making it first, but doing nothing does not.
 fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
     let mut looked = FxHashMap::default();
     for (query, observed) in facts.iter_mut() {
@@ -398,7 +397,7 @@ fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
             looked.insert(query.clone(), 0);
         }
     }
-    // It may have been asked before.
+    // An earlier lookup may have asked it.
     facts.retain(|(query, _)| {
         looked.get_mut(query).is_none_or(|times| {
             *times += 1;
@@ -407,31 +406,31 @@ fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
     });
 }
 
-/// Stands in a unit's place while it is moved.
+/// Returns an empty unit that takes the slot of a unit while that is moved.
 fn placeholder(id: UnitId, parent: UnitId) -> Unit {
     Unit::new(id, Some(parent), 0, 0)
 }
 
-/// A unit whose contents are in the store, but not yet its result.
+/// A unit whose contents are in the store, but whose result is not yet.
 #[derive(Debug)]
 pub struct Captured {
     /// Its effects and its stream.
     outcome: Outcome,
     /// The facts that it depends on.
     batches: Vec<Vec<Fact>>,
-    /// Something of that is taken for constant.
+    /// Whether a fact about these is assumed to be constant.
     assumes: bool,
-    /// Files that it read and no traced process changed. Changes by untraced processes are looked
-    /// for later, for many units at once.
+    /// Files that the unit read and that no traced process changed. Changes by untraced processes
+    /// are searched later, for many units at once.
     pub read: Vec<(FilePath, Arc<PendingDigest>)>,
 }
 
-/// Establishes whether the world still says what was observed (apart from what
-/// the tree itself changed), and captures what the tree made. Runs on a worker. `secured` is
-/// called as soon as the contents are safe.
+/// Checks that the world still gives the observed answers, apart from changes by the tree itself,
+/// and captures the effects of the tree. Runs on a worker thread. `secured` is called as soon as
+/// the contents are stored safely.
 ///
 /// # Errors
-/// Why it cannot be stored.
+/// Returns the reason why the unit cannot be stored.
 pub fn captured(
     store: &Store,
     world: &World,
@@ -499,10 +498,11 @@ pub fn captured(
     })
 }
 
-/// Stores the result of a unit, where there are base directories in its turn; `remote` gets it as well.
+/// Stores the result of a unit locally and in `remote`. With base directories, this waits for
+/// earlier commits.
 ///
 /// # Errors
-/// Why it was not stored.
+/// Returns the reason why the result was not stored.
 pub fn record(
     store: &Store,
     finished: &Finished,
@@ -549,7 +549,7 @@ pub fn record(
     })
 }
 
-/// A random name must be gone, and must not be left in what the tree made.
+/// Checks that random names are gone and do not occur in files that the tree made.
 fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result<(), String> {
     for path in &finished.names {
         if rustix::fs::lstat(path.as_path()).is_ok() {
@@ -568,7 +568,7 @@ fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result
             .any(|piece| finder.find(&piece.bytes).is_some());
         let in_files = effects.iter().any(|effect| match effect {
             Effect::Write { content, .. } | Effect::Append { data: content, .. } => {
-                // What cannot be looked at might hold it.
+                // A file that cannot be read might contain the name.
                 store
                     .get_bytes(content)
                     .map_or(true, |bytes| finder.find(&bytes).is_some())
@@ -583,8 +583,8 @@ fn check_names(store: &Store, finished: &Finished, effects: &[Effect]) -> Result
     Ok(())
 }
 
-/// A file that somebody outside changed after it was looked at says nothing
-/// reliable about what the program read, which `ended` then.
+/// Checks that no untraced process changed a file after it was examined. `ended` is the time at
+/// which the program read it at the latest.
 fn unchanged(
     path: &FilePath,
     content: &PendingDigest,
@@ -599,7 +599,7 @@ fn unchanged(
             return Ok(());
         }
         if content.is_assumed_unchanged() {
-            // Others may have been thought to read the same.
+            // Other units may rely on the same cached content.
             content.invalidate();
         }
     }
@@ -609,8 +609,8 @@ fn unchanged(
     ))
 }
 
-/// Whether a path is another name of something that the unit changed itself. What is
-/// gone has no canonical name, but what is left of its directories has.
+/// Whether a path is another name of something that the unit changed itself. A missing file has no
+/// canonical name, but the remaining part of its directory path has.
 fn is_own(path: &FilePath, changed: &HashSet<&FilePath>) -> bool {
     let found = path
         .ancestors()
@@ -621,7 +621,7 @@ fn is_own(path: &FilePath, changed: &HashSet<&FilePath>) -> bool {
     let Ok(rest) = path.strip_prefix(above) else {
         return false;
     };
-    // It went with the directories that are gone.
+    // The file was removed together with its directories.
     let mut at = canonical;
     if rest.as_os_str().is_empty() {
         return changed.contains(&FilePath::from(at.as_path()));
@@ -673,7 +673,7 @@ mod tests {
         assert!(own("link/x", &["real/x"]));
         assert!(own("gone/sub/x", &["gone"]));
         assert!(!own("real/x", &[]));
-        // That its directory was changed does not say that the file was.
+        // A change of the directory does not imply a change of the file.
         assert!(!own("real/x", &["real"]));
         assert!(!own("real/x", &["real/y"]));
     }

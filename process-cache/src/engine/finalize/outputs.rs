@@ -1,11 +1,10 @@
-//! Files that a program replaces without caring what they were.
+//! Removes lookups of output files that a program replaces regardless of their old state.
 //!
-//! Compilers look at the file they are going to write: whether it is there, is
-//! a link, is theirs to remove. If what is there is a plain file, or nothing,
-//! the result is the same, and a result that was stored when it was missing
-//! must be found again when it is there, or no build without `clean` would
-//! ever hit. Of the programs that [`Policy::outputs`](crate::policy::Policy)
-//! lists, such lookups become the question whether the name can be written.
+//! Compilers look at the file that they are about to write: whether it exists, is a link, or may
+//! be removed. The result is the same for a plain file and for no file. A result stored when the
+//! file was missing must hit when the file exists; otherwise no incremental build would ever hit.
+//! For programs listed by [`Policy::outputs`](crate::policy::Policy), such lookups become one
+//! query: whether the name can be written.
 
 use crate::engine::unit::{Change, Observation, Observed, Unit};
 use crate::model::fact::{Answer, Query};
@@ -13,7 +12,7 @@ use crate::model::path::FilePath;
 use crate::policy::Outputs;
 use crate::world::locate::is_regular;
 
-/// Takes back what the unit saw of files before it replaced them.
+/// Drops the observations that a unit made of files before it replaced them.
 pub(super) fn forget_outputs(unit: &mut Unit) {
     let outputs = unit.policy.outputs;
     if outputs == Outputs::Observed {
@@ -46,12 +45,12 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
         if before.iter().any(reads) {
             continue;
         }
-        // Through a link another name is written than the one looked at, and a
-        // program that removes what is there removes the link.
+        // A write through a link goes to another name than the one that was looked up, and a
+        // program that removes the old file removes the link.
         if !before.iter().all(|query| names(unit, query, &path)) {
             continue;
         }
-        // It was told that it may not.
+        // The lookup reported that the program has no permission.
         let refused = |query: &Query| {
             let seen = unit.observations.get(query).map(|seen| &seen.observed);
             matches!(
@@ -87,15 +86,15 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
             unit.observations.insert(query(path.clone()), target);
         }
         if removes && let Some(change) = unit.changes.get_mut(&path) {
-            // Had something been there, it would have gone first.
+            // An existing file would have been removed first.
             change.fresh = true;
             change.would_remove = true;
         }
     }
 }
 
-/// Whether a question was put by the canonical name of `path`, or by one that
-/// differs in the links to its directory only.
+/// Whether a query used the canonical name of `path`, or one that differs only in links to its
+/// directory.
 fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
     let (Query::Stat { path: given, .. }
     | Query::Link(given)
@@ -119,14 +118,14 @@ fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
         })
 }
 
-/// Whether nothing of what was there is left. Of an empty file, which assemblers and
-/// linkers do not remove, inode and permissions are.
+/// Whether nothing of the old file is left. An empty file keeps its inode and permissions, since
+/// assemblers and linkers do not remove it.
 fn is_replaced(change: &Change) -> bool {
     let plain = change
         .initial
         .as_deref()
         .is_none_or(|stat| is_regular(stat) && stat.st_nlink == 1 && stat.st_size != 0);
-    // Made only because nothing was there (`O_EXCL`).
+    // Created with `O_EXCL`, which requires that the name was absent.
     let exclusive = change.was_absent() && change.fresh && !change.would_remove;
     let whole = change.fresh || change.appended_from.is_none() && change.initial_content.is_none();
     plain && whole && !exclusive && change.linked_to.is_none() && change.moved_from.is_none()
@@ -141,7 +140,7 @@ mod tests {
 
     const ABSENT: Observed = Observed::Answer(Answer::Error(libc::ENOENT));
 
-    /// A program that looks whether `/w/o` is there and makes it.
+    /// A program that looks up `/w/o` and then creates it.
     fn unit(program: &[u8]) -> Unit {
         let mut unit = Unit::new(UnitId(0), None, 0, 0);
         unit.policy = policy(program, &[], false);

@@ -11,7 +11,7 @@ use rustix::fs::{FileType, Stat};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
-/// The changes of a tree, by directory, as far as a listing needs them.
+/// The changes of a tree by directory, to correct directory listings.
 #[derive(Default)]
 pub(super) struct Shape<'c> {
     by_directory: FxHashMap<&'c [u8], Vec<(&'c [u8], &'c Change)>>,
@@ -31,7 +31,7 @@ impl<'c> Shape<'c> {
         Self { by_directory }
     }
 
-    /// The listing of a directory at `seq`, as it was before the tree began.
+    /// Returns the listing of a directory observed at `seq`, without the tree's own changes.
     pub(super) fn without(&self, directory: &FilePath, names: &Listing, seq: u64) -> Listing {
         let mut names = names.clone();
         let changes = self.by_directory.get(directory.as_bytes());
@@ -64,10 +64,10 @@ fn directory_type(stat: &Stat) -> u8 {
     }
 }
 
-/// The preconditions of the tree: facts from which its observations follow.
+/// Computes the preconditions of the tree: facts from which its observations follow.
 ///
 /// # Errors
-/// Why that cannot be said.
+/// Returns the reason why they cannot be determined.
 pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
     let shape = if unit
         .observations
@@ -79,7 +79,7 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
         Shape::default()
     };
     let mut facts: Vec<(u64, Query, Observed)> = Vec::with_capacity(unit.observations.len());
-    // Whether a question may be among the facts more than once.
+    // Whether a query may occur several times among the facts.
     let mut several = false;
     for (query, observation) in &unit.observations {
         if dropped(query, &observation.observed) {
@@ -122,13 +122,13 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
     Ok(facts)
 }
 
-/// Leaves away all answers to a question but the first.
+/// Keeps only the first answer to each query.
 fn keep_first(facts: &mut Vec<(Query, Observed)>) {
     let mut seen = FxHashSet::default();
     facts.retain(|(query, _)| seen.insert(query.clone()));
 }
 
-/// The files whose times were only compared, with what was seen of them.
+/// Returns the files whose times were only compared, with their observed metadata.
 fn compared(facts: &[(Query, Observed)]) -> impl Iterator<Item = (&FilePath, &Stat)> {
     facts
         .iter()
@@ -145,8 +145,8 @@ fn compared(facts: &[(Query, Observed)]) -> impl Iterator<Item = (&FilePath, &St
         })
 }
 
-/// A file that it has not made, whose time may be later than of what it made: when that is
-/// made again, it is not.
+/// Finds a file that the tree has not made and whose time may be later than those of its outputs.
+/// A restored output would be newer than that file.
 fn later_than_its_beginning<'f>(
     unit: &Unit,
     facts: &'f [(Query, Observed)],
@@ -157,9 +157,9 @@ fn later_than_its_beginning<'f>(
         .map(|(path, _)| path)
 }
 
-/// Has times that are compared count exactly, as some of what they are compared with are no
-/// files' that could be asked for. Those of directories that the tree changed itself are of
-/// the same kind as those of what it made.
+/// Makes compared times count exactly, because the times to compare with belong to no file that
+/// can be queried. Times of directories that the tree changed itself are excluded, like those of
+/// its outputs.
 fn count_exactly(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
     let changed: FxHashSet<&[u8]> = unit
         .changes
@@ -177,15 +177,14 @@ fn count_exactly(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
             *content = None;
         }
     }
-    // It may have been asked exactly before.
+    // A lookup may have asked for the exact time before.
     keep_first(facts);
 }
 
 enum Precondition {
-    /// The observation itself.
+    /// The observation is a precondition as it is.
     Holds(Observed),
-    /// The tree made what it saw; these facts about the state before may
-    /// matter to that.
+    /// The tree made what it saw; these facts about the state before may matter for that.
     Made(Vec<(Query, Observed)>),
 }
 
@@ -198,7 +197,7 @@ fn precondition(
     let resource = &observation.resource;
     let change = unit.changes.get(resource);
     let made = |seq: u64, observed: &Observed| change.is_some_and(|c| c.made(seq, observed));
-    // The time of what was made is another one whenever it is restored.
+    // A restored file has a new time.
     let own_time = |seq: u64, observed: &Observed| {
         made(seq, observed)
             && matches!(query, Query::Stat { time, .. } if *time >= TimeUse::Modified)
@@ -234,8 +233,8 @@ fn precondition(
                 promoted.push((Query::Permissions(resource.clone()), answer));
             }
         }
-        // Made without looking whether something stood there: what was seen of
-        // it afterwards would have been different then.
+        // Made without a check for an existing file: later observations would have been different
+        // if a file had existed.
         let soft = change.was_absent() && !change.fresh && !removed;
         if soft && (change.appended_from.is_some() || !matches!(query, Query::Content(_))) {
             let absent = Observed::Answer(Answer::Error(libc::ENOENT));
@@ -255,7 +254,7 @@ fn precondition(
     {
         return Ok(Precondition::Made(above.into_iter().collect()));
     }
-    // In a directory that the tree made nothing stood before.
+    // A directory made by the tree was empty.
     if matches!(query, Query::Target(_) | Query::Replaced(_)) {
         let made_above = resource.parent().is_some_and(|parent| {
             let above = unit.changes.get(&FilePath::from(parent));
@@ -286,7 +285,7 @@ fn precondition(
         let explained = made(*seq, later)
             || made_on_the_way(unit, resource, *seq)
             || change.is_some_and(|c| c.meta.is_some_and(|at| at < *seq))
-            // Entries come and go in a directory; its own times follow.
+            // The times of a directory change with its entries.
             || matches!(
                 later,
                 Observed::Metadata { stat, .. } if is_directory(stat)
@@ -298,7 +297,7 @@ fn precondition(
     Ok(Precondition::Holds(first))
 }
 
-/// Whether the tree made a directory, or a link, on the way before `seq`.
+/// Whether the tree made a directory or a link on the path before `seq`.
 fn made_on_the_way(unit: &Unit, resource: &FilePath, seq: u64) -> bool {
     resource.ancestors().skip(1).any(|above| {
         let change = unit.changes.get(Asked::from(above).key());
@@ -306,9 +305,8 @@ fn made_on_the_way(unit: &Unit, resource: &FilePath, seq: u64) -> bool {
     })
 }
 
-/// The links on the way to a directory that the tree made before `seq` are
-/// those on the way to the directory above; `None` if it did not make it, or
-/// reached it by a link.
+/// Reduces a link lookup below a directory that the tree made before `seq` to the parent
+/// directory. Returns `None` if the tree did not make the directory, or reached it through a link.
 fn above_what_was_made(
     unit: &Unit,
     given: &FilePath,
@@ -338,7 +336,7 @@ fn above_what_was_made(
     made.then(|| (given.as_os_str() != canonical.as_os_str()).then(fact))
 }
 
-/// The ranking of all times that were only compared.
+/// Ranks all times that were only compared.
 fn order(facts: &[(Query, Observed)]) -> Result<Option<(Query, Observed)>, String> {
     let mut times: Vec<(FilePath, i128)> = compared(facts)
         .filter(|(_, stat)| !is_link(stat))
@@ -358,7 +356,7 @@ fn order(facts: &[(Query, Observed)]) -> Result<Option<(Query, Observed)>, Strin
     Ok(Some((Query::Order(paths), Observed::Answer(answer))))
 }
 
-/// Facts that a planted defect forgets.
+/// Whether the planted defect drops this fact.
 fn dropped(query: &Query, observed: &Observed) -> bool {
     let absent = matches!(observed, Observed::Answer(Answer::Error(_)));
     match query {
@@ -372,7 +370,7 @@ fn dropped(query: &Query, observed: &Observed) -> bool {
     }
 }
 
-/// Completes an answer.
+/// Completes an answer at the end of the unit.
 pub(super) fn answer(query: &Query, observed: &Observed) -> Answer {
     match observed {
         Observed::Answer(answer) => answer.clone(),
@@ -387,7 +385,7 @@ pub(super) fn answer(query: &Query, observed: &Observed) -> Answer {
             if let Some(content) = content {
                 match content.answer() {
                     Answer::File(digest) => metadata.content = Some(digest),
-                    // It can be looked at without being readable.
+                    // A file can be examined without read permission.
                     _ if stat.st_mode & 0o444 != 0o444 => {}
                     other => return other,
                 }
@@ -527,7 +525,7 @@ mod tests {
             path: path.clone(),
             follow: false,
         };
-        // What is seen from 2 on; the call runs from 1 to 4.
+        // The file is visible from 2 on; the call runs from 1 to 4.
         for seen in [
             vec![found()],
             vec![found(), found()],
@@ -549,7 +547,7 @@ mod tests {
                 .all(|(_, observed)| !observed.differs(&absent()));
             assert!(all_absent && !facts.is_empty(), "{seen:?}: {facts:?}");
         }
-        // What stood there before may have been seen.
+        // The program may have seen the earlier file.
         let mut unit = unit();
         unit.observe(2, kind.clone(), found(), path.clone());
         let change = unit.change(4, &path, Some(regular("/w/d")));

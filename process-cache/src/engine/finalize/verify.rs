@@ -1,8 +1,8 @@
-//! Whether a unit that ran again left what it is stored to leave.
+//! Compares the result of a unit that ran again with the stored result.
 //!
-//! Two runs that saw the same may differ in what they left: then the program depends on
-//! something that nobody sees (chance, addresses, the order of threads), or a result is
-//! wrong. Ages of files are left out: they depend on the clock's ticks.
+//! Two runs with equal facts may leave different results. Then the program depends on something
+//! unobserved (random numbers, addresses, thread order), or a result is wrong. Ages of files are
+//! not compared: they depend on the clock's ticks.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +13,8 @@ use crate::model::weak_key::WeakKey;
 use crate::store::Store;
 use crate::store::stream::stream;
 
-/// In words, each thing in which a run differs from the newest stored one with the same
-/// facts; `None` where there is no such one.
+/// Describes each difference between a run and the newest stored result with the same facts;
+/// `None` if there is no such result.
 pub(super) fn differences(
     store: &Store,
     key: &WeakKey,
@@ -100,13 +100,13 @@ fn compare(store: &Store, stored: &Outcome, now: &Outcome) -> Vec<String> {
     found
 }
 
-/// Where two texts begin to differ.
+/// Returns the position of the first difference of two byte strings.
 fn first_difference([one, other]: [&Vec<u8>; 2]) -> Option<usize> {
     let common = one.iter().zip(other).take_while(|(a, b)| a == b).count();
     (one.len() != other.len() || common < one.len()).then_some(common)
 }
 
-/// The last content among these.
+/// Returns the last content among these effects.
 fn content(effects: &[Effect]) -> Option<Digest> {
     effects.iter().rev().find_map(|effect| match effect {
         Effect::Write { content, .. } => Some(*content),

@@ -15,8 +15,8 @@ use crate::world::World;
 use crate::world::lookup_cache::Kind;
 
 impl Session {
-    /// A task opens a path. Of a directory whose metadata it asked for just before, it did not
-    /// want to know the time.
+    /// A task opens a path. If it asked for the metadata of a directory just before, the time in
+    /// that metadata does not count.
     pub(super) fn looked_before(&mut self, tid: Tid, unit: UnitId, path: &Path, directory: bool) {
         if let Some(since) = self.call.take_looked_at(tid, path)
             && directory
@@ -25,13 +25,13 @@ impl Session {
         }
     }
 
-    /// Metadata was asked for by path.
+    /// Records a metadata lookup by path.
     pub(super) fn asked_metadata(&mut self, tid: Tid, unit: UnitId, path: PathRef) {
         let kind = Kind::no_metadata(path.follow);
         if (self.lookups).knows(unit, &path.path, kind, self.call.returned()) {
             return;
         }
-        // A shell makes sure of its working directory when it starts.
+        // A shell verifies its working directory when it starts.
         let own = self.unit(unit).policy.time == TimeUse::Order
             && self.model.cwd(tid).is_some_and(|cwd| *cwd == path.path);
         if own {
@@ -43,7 +43,7 @@ impl Session {
         }
     }
 
-    /// Permission was asked for.
+    /// Records a permission check.
     pub(super) fn asked_access(
         &mut self,
         unit: UnitId,
@@ -81,7 +81,7 @@ impl Session {
         }
     }
 
-    /// File system statistics were asked for.
+    /// Records a query for file system statistics.
     pub(super) fn asked_file_system(&mut self, unit: UnitId, file: &FileRef) {
         match ref_path(file) {
             Some(path) if classify(path) == Class::Ordinary => {
@@ -97,7 +97,7 @@ impl Session {
         }
     }
 
-    /// An extended attribute was read, or all were listed.
+    /// Records that an extended attribute was read, or that all were listed.
     pub(super) fn read_attribute(&mut self, unit: UnitId, file: &FileRef, name: Option<Vec<u8>>) {
         match ref_path(file) {
             Some(path) if classify(path) == Class::Ordinary => {
@@ -123,7 +123,7 @@ impl Session {
         }
     }
 
-    /// The working directory changed, or could not be changed.
+    /// Records a change of the working directory, or a failed attempt.
     pub(super) fn changed_directory(&mut self, unit: UnitId, path: &PathRef, error: Option<i32>) {
         if classify(&path.path) == Class::Ordinary {
             let located = self.look(unit, &path.path, true);
@@ -141,7 +141,7 @@ impl Session {
                 };
                 self.ask(unit, query, located.resource);
             } else {
-                // Were it a link, the working directory would be another.
+                // If it were a link, the working directory would be another one.
                 let is_link = given != located.resource;
                 let query = Query::Kind {
                     path: given.clone(),
@@ -166,7 +166,7 @@ impl Session {
         }
     }
 
-    /// An execve failed.
+    /// Records a failed execve.
     pub(super) fn failed_to_execute(&mut self, unit: UnitId, path: PathRef) {
         if classify(&path.path) == Class::Ordinary {
             let located = self.look(unit, &path.path, true);

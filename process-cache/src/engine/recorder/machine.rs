@@ -14,7 +14,7 @@ use crate::platform::proc_files::NAMES;
 use crate::policy::is_hash_seed;
 
 impl Session {
-    /// A clock was read.
+    /// Records a clock read.
     pub(super) fn read_clock(&mut self, unit: UnitId, clock: i32) {
         let policy = self.unit(unit).policy;
         let waiting = policy.running_clock
@@ -33,7 +33,7 @@ impl Session {
         }
     }
 
-    /// Random bytes were asked for.
+    /// Records a request for random bytes.
     pub(super) fn asked_random(&mut self, unit: UnitId, length: u64, flags: u32) {
         let earlier = self.unit(unit).random_requests;
         self.unit(unit).random_requests += 1;
@@ -42,7 +42,7 @@ impl Session {
         }
     }
 
-    /// A property of the machine or of the process was asked for.
+    /// Records a query for a property of the machine or of the process.
     pub(super) fn asked_identity(&mut self, unit: UnitId, what: Identity) {
         match what {
             Identity::Uname => {
@@ -50,10 +50,10 @@ impl Session {
                     self.ask(unit, Query::Content(file.clone()), file);
                 }
             }
-            // In the weak key.
+            // The affinity is part of the weak key.
             Identity::Affinity => {}
-            // Programs ask for the size of memory; uptime and load are in
-            // the same answer.
+            // Programs use this call for the size of memory; the same answer contains uptime and
+            // load.
             Identity::Sysinfo => {}
             Identity::Cpu | Identity::Usage | Identity::Scheduling => {
                 if !self.unit(unit).policy.usage {
@@ -70,14 +70,14 @@ impl Session {
         }
     }
 
-    /// A call for sockets was made.
+    /// Records a socket call.
     pub(super) fn used_network(&mut self, unit: UnitId, what: &str, file: Option<&OpenFile>) {
-        // What is no socket says so, and what it is is known.
+        // A descriptor that is no socket fails, and its kind is known.
         let asks = matches!(what, "getpeername" | "getsockname" | "getsockopt");
         if asks && file.is_some_and(|f| !matches!(f.kind, FileKind::Socket(_))) {
             return;
         }
-        // Making a local socket reaches nobody yet.
+        // Creating a local socket reaches no other process yet.
         let local = file
             .is_some_and(|f| matches!(f.kind, FileKind::Socket(libc::AF_UNIX | libc::AF_NETLINK)));
         if let (true, Some(file)) = (what == "socket", file) {
@@ -86,9 +86,8 @@ impl Session {
                 return;
             }
         }
-        // What comes in through a socket that the tree made itself, and
-        // neither bound nor connected, comes from the other end of its
-        // pair.
+        // Bytes received through an own socket that was neither bound nor connected come from the
+        // other end of its pair.
         let receives = matches!(what, "recvfrom" | "recvmsg" | "shutdown");
         if receives && local && file.is_some_and(|f| self.is_own(unit, f)) {
             return;
@@ -96,17 +95,16 @@ impl Session {
         self.mark_uncacheable(unit, format!("uses the network ({what})"), true);
     }
 
-    /// Whether a call changes nobody's credentials, as shells make sure that they
-    /// have no more than their own.
+    /// Whether a call leaves all credentials unchanged. Shells make such calls to drop privileges
+    /// that they may not have.
     pub fn keeps_ids(&self, unit: UnitId, call: &Invocation) -> bool {
         self.one_namespace && self.units[unit.0 as usize].ids.keep(call)
     }
 
     pub(super) fn state_changed(&mut self, unit: UnitId, what: &'static str) {
-        // State of the process itself ends with it; children are keyed by what
-        // they inherit of it.
+        // State of the process itself ends with it; keys of children contain the inherited part.
         const OWN: [&str; 8] = [
-            // Compared at the end.
+            // Compared when the unit is finalized.
             "status flags of an inherited description",
             "session",
             "process group",
@@ -118,9 +116,9 @@ impl Session {
         ];
         match what {
             "credentials" => self.unit(unit).ids = Ids::default(),
-            // `/proc` shows the ids of other processes as they are here.
+            // `/proc` shows the ids of other processes relative to the own namespace.
             "namespaces" => self.one_namespace = false,
-            // It is handed down, and the keys have that of the machine.
+            // The personality is inherited, and keys contain that of the machine.
             "personality" => self.one_personality = false,
             _ => {}
         }
@@ -139,7 +137,7 @@ impl Session {
         if inside {
             return;
         }
-        // For a unit above that holds both, the signal is internal.
+        // The signal is internal to an ancestor that contains both units.
         let other = (target > 0)
             .then(|| self.tasks.get(target).map(|task| task.unit))
             .flatten();

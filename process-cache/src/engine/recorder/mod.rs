@@ -1,12 +1,12 @@
-//! From events to observations and changes.
+//! Converts events to observations and changes.
 //!
-//! Each event of a unit becomes an observation (what the world said), a change
-//! (what the unit did to it), bytes in a stream, or an uncacheable reason. Answers are
-//! obtained by asking the world ourselves at the moment of the event, the same
-//! way a later lookup asks: what is compared is then the same by construction.
+//! Each event of a unit becomes an observation (an answer of the file system), a change (by the
+//! unit), bytes in a stream, or an uncacheable reason. The recorder obtains answers by querying
+//! the world itself at the moment of the event, in the same way as a later lookup. Both compared
+//! answers are then produced by the same code.
 //!
-//! **Invariant:** an event that has no case here is an uncacheable reason. Nothing is
-//! ignored because it is unknown.
+//! **Invariant:** an event without a case here is an uncacheable reason. No event is ignored
+//! because it is unknown.
 
 mod lookup;
 mod machine;
@@ -29,7 +29,7 @@ use rustix::io::Errno;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Streams longer than this are not kept.
+/// Longer streams are not stored (bytes).
 const MAX_STREAM: u64 = 256 << 20;
 
 /// Reads ranges of the tracee's memory.
@@ -44,7 +44,8 @@ fn ns(seconds: i64, nanos: i64) -> i128 {
 }
 
 impl Session {
-    /// Looks at files before a call changes them, and at the digests that must be finished first.
+    /// Examines files before a call changes them, and waits for digests that must be finished
+    /// first.
     pub fn before(
         &mut self,
         unit: UnitId,
@@ -63,7 +64,7 @@ impl Session {
             let located = self.look(unit, &path.path, path.follow);
             let found = located.stat.as_ref().ok();
             if found.is_some_and(|stat| is_link(stat) || is_directory(stat)) {
-                // What lies below may be found there no more.
+                // Afterwards these files may no longer be reachable by their paths.
                 self.jobs.hurry();
             }
             self.locator.forget_content(&located.resource, found);
@@ -78,8 +79,8 @@ impl Session {
             {
                 self.contents.confirm(stat, now);
                 wait.extend(self.contents.pending(stat));
-                // What the initial content was may matter: appending to it,
-                // writing into it, or moving it elsewhere.
+                // The initial content may matter if the call appends to the file, writes into it,
+                // or moves it.
                 if !self.unit(unit).changes.contains_key(&located.resource) {
                     let content = self.content(&located.resource, stat);
                     if content.is_pending() {
@@ -112,8 +113,8 @@ impl Session {
             }
             IoEvent::Stat { path } => self.asked_metadata(tid, unit, path),
             IoEvent::StatFile { file } => {
-                // Opening noted the metadata. Of what is inherited for writing
-                // only the kind matters to C libraries, and that is in the key.
+                // The open noted the metadata. For files inherited for writing, only the kind
+                // matters to C libraries, and the key contains it.
                 self.stat_inherited(unit, &file);
             }
             IoEvent::Find { path } => {
@@ -129,7 +130,7 @@ impl Session {
                 self.read_link(unit, &path.path);
             }
             IoEvent::List { file } => self.list(unit, &file),
-            // Tools look at the kind of file system to choose their ways.
+            // Tools choose their method by the kind of file system.
             IoEvent::StatFs { .. } if self.unit(unit).policy.usage => {}
             IoEvent::StatFs { file } => self.asked_file_system(unit, &file),
             IoEvent::XattrRead { file, name } => self.read_attribute(unit, &file, name),
@@ -221,15 +222,15 @@ impl Session {
         }
     }
 
-    /// Marks a unit as uncacheable that changes what is no ordinary file, or what somebody else has opened by
-    /// its descriptor: which one that is, is in no key.
+    /// Marks a unit as uncacheable if it changes a special file, or a file through a descriptor
+    /// that another unit opened. No key contains which file that is.
     fn mark_foreign_changes(&mut self, unit: UnitId, before: &Before, event: &IoEvent) {
         let (places, file) = changed(event);
         let sets_times = matches!(event, IoEvent::SetTimes { .. });
         for path in places.into_iter().flatten() {
             let is_known = match classify(path) {
                 Class::Ordinary => true,
-                // Nobody looks at those.
+                // No program looks at those.
                 Class::Determined => sets_times && !path.starts_with("/proc"),
                 Class::Random | Class::Usage | Class::Volatile => false,
             };
@@ -252,8 +253,8 @@ impl Session {
         }
     }
 
-    /// Whether a path names a descriptor that the unit has opened itself, of something that it
-    /// has made: then that is changed (fchmodat(3) without following links does so).
+    /// Whether a path names a descriptor that the unit itself opened, of a file that it made. Then
+    /// that file is changed; fchmodat(3) without following links does this.
     fn changes_own(&mut self, unit: UnitId, path: &Path, event: &IoEvent) -> bool {
         let file = descriptor(path).and_then(|fd| self.model.file(self.call.task(), fd));
         let Some(file) = file.filter(|file| self.is_own(unit, file)).cloned() else {
@@ -275,8 +276,8 @@ impl Session {
     }
 }
 
-/// The paths of what an event changes, but for its contents, and what it changes by its
-/// descriptor.
+/// Returns the paths that an event changes apart from their contents, and the description that it
+/// changes through a descriptor.
 fn changed(event: &IoEvent) -> ([Option<&Path>; 2], Option<&OpenFile>) {
     let (one, other, file) = match event {
         IoEvent::MakeDir { path, .. }
@@ -300,7 +301,7 @@ fn changed(event: &IoEvent) -> ([Option<&Path>; 2], Option<&OpenFile>) {
     ([one, other.map(|to| to.path.as_path())], file)
 }
 
-/// The path of a file.
+/// Returns the path of a file.
 fn ref_path(file: &FileRef) -> Option<&Path> {
     match file {
         FileRef::Path(path) => Some(&path.path),

@@ -43,7 +43,7 @@ impl Session {
         self.unit(unit).observe(seq, query, observed, resource);
     }
 
-    /// Notes that a file's time is compared which this unit, or one above it, has given to it.
+    /// Notes that a program compares a time that this unit, or one above it, has set.
     fn note_given_time(&mut self, unit: UnitId, resource: &FilePath, stat: &Stat) {
         let mut at = Some(unit);
         while let Some(id) = at {
@@ -60,9 +60,8 @@ impl Session {
         }
     }
 
-    /// Whether somebody changed a name after `then` so that nobody can tell if
-    /// what was `observed` is from before that or after. Of a name that was
-    /// absent it can be told.
+    /// Whether another process changed a name after `then`, so that `observed` may be from before
+    /// or after that. For an absent name the order is known.
     fn changed_since(&self, then: u64, resource: &FilePath, observed: &Observed) -> bool {
         let missing = matches!(observed, Observed::Answer(Answer::Error(_)));
         let told_apart = |who: UnitId| {
@@ -77,8 +76,8 @@ impl Session {
             .any(|(_, who)| !told_apart(*who))
     }
 
-    /// A unit's change of a name, if it is still known. A unit that has ended has passed it to its
-    /// parent.
+    /// Returns a unit's change of a name, if it is still known. A unit that has ended has passed
+    /// it to its parent.
     fn change_of(&self, unit: UnitId, resource: &FilePath) -> Option<&Change> {
         let mut at = Some(unit);
         while let Some(id) = at {
@@ -91,7 +90,7 @@ impl Session {
         None
     }
 
-    /// That nothing was there, if the lookup that is being applied said so.
+    /// Returns the error of the lookup that is being applied, if it found nothing.
     pub(super) fn told_missing(&self) -> Option<i32> {
         let error = self
             .call
@@ -100,8 +99,8 @@ impl Session {
         error.filter(|error| matches!(*error, libc::ENOENT | libc::ENOTDIR))
     }
 
-    /// Notes what a lookup by name said: that nothing was there, or else what
-    /// the world says.
+    /// Notes the result of a lookup by name: the lookup's own error if it found nothing, otherwise
+    /// the present answer of the world.
     pub(super) fn ask_name(&mut self, unit: UnitId, query: Query, resource: FilePath) {
         match self.told_missing() {
             Some(error) => {
@@ -129,7 +128,7 @@ impl Session {
         self.note(unit, query, Observed::Answer(answer), resource);
     }
 
-    /// Compares what a logged lookup said with what is found now.
+    /// Compares the result of an unstopped lookup with the present state.
     pub(super) fn compare(&mut self, unit: UnitId, path: &Path, found: Result<(), i32>) {
         let same = match (self.call.returned(), found) {
             (None, _) => true,
@@ -142,7 +141,7 @@ impl Session {
         }
     }
 
-    /// Looks at a path; links on the way are noted.
+    /// Looks up a path and notes the links on the way.
     pub fn look(&mut self, unit: UnitId, path: &Path, follow: bool) -> Located {
         let nothing = self.told_missing() == Some(libc::ENOENT);
         let vacant = nothing.then(|| self.locator.absent(path.into())).flatten();
@@ -151,7 +150,7 @@ impl Session {
         located
     }
 
-    /// Notes the links on the way to what was found at a path.
+    /// Notes the links on the way to a located path.
     pub fn note_way(&mut self, unit: UnitId, located: &Located) {
         self.note_indirect(unit, located.indirect.clone());
         for step in located.steps.iter().flat_map(|steps| steps.iter()) {
@@ -188,7 +187,7 @@ impl Session {
         }
         let mut located = self.look(unit, path, follow);
         if let (Some(error), Ok(_)) = (self.told_missing(), &located.stat) {
-            // It has come since.
+            // The file appeared after the call.
             located.stat = Err(Errno::from_raw_os_error(error));
             self.metadata_as(unit, path, follow, &located, time);
             return;
@@ -207,7 +206,7 @@ impl Session {
         self.metadata_as(unit, path, follow, &located, time);
     }
 
-    /// Metadata of a file that was inherited for reading.
+    /// Notes the metadata of a file that was inherited for reading.
     pub(super) fn stat_inherited(&mut self, unit: UnitId, file: &OpenFile) {
         if !self.is_own(unit, file)
             && file.readable
@@ -218,7 +217,7 @@ impl Session {
         }
     }
 
-    /// Notes metadata as the program's policy wants it.
+    /// Notes metadata in the form that the program's policy requires.
     pub(super) fn metadata(&mut self, unit: UnitId, path: &Path, follow: bool, located: &Located) {
         let time = self.unit(unit).policy.time;
         self.metadata_as(unit, path, follow, located, time);
@@ -264,8 +263,8 @@ impl Session {
         }
     }
 
-    /// Notes what a program file is to the one who executes it; `granted` if it has
-    /// just been found that it may be executed.
+    /// Notes the properties of a program file that count for its execution; `granted` if the
+    /// execute permission has just been verified.
     pub fn executable(&mut self, unit: UnitId, given: &FilePath, located: &Located, granted: bool) {
         if planted(Defect::ExecutableFact) {
             return;
@@ -294,14 +293,13 @@ impl Session {
         }
     }
 
-    /// Notes what kind of thing was there (by canonical path) when the change
-    /// that is being applied began.
+    /// Notes the file type (by canonical path) before the change that is being applied.
     pub(super) fn expect_kind(&mut self, unit: UnitId, path: &FilePath, initial: Option<&Stat>) {
         let seq = self.at_beginning();
         self.note_kind(seq, unit, path, initial);
     }
 
-    /// Notes what kind of thing is there (by canonical path).
+    /// Notes the present file type (by canonical path).
     pub(super) fn note_kind(
         &mut self,
         seq: u64,
@@ -317,9 +315,9 @@ impl Session {
         self.unit(unit).observe(seq, query, answer, path.clone());
     }
 
-    /// Whether a program whose clock reads do not count, as they do not show in
-    /// its results, shows one all the same: a date as text needs the time zone
-    /// (`__DATE__` and `__TIMESTAMP__` of compilers, `make -p`).
+    /// Whether a program shows a date although its clock reads do not count, as they usually do
+    /// not affect its results. A date as text needs the time zone (`__DATE__` and `__TIMESTAMP__`
+    /// of compilers, `make -p`).
     pub(super) fn shows_time(&mut self, unit: UnitId, path: &Path) -> bool {
         let policy = self.unit(unit).policy;
         is_zone(path) && policy.clock && policy.time < TimeUse::Modified && !policy.sets_given_times
@@ -343,7 +341,7 @@ impl Session {
                 return;
             }
         }
-        // The commonest call of compilers: one question and no more.
+        // The most frequent call of compilers: a single query suffices.
         let (resource, indirect) = self.locator.place(path);
         self.note_indirect(unit, indirect);
         let given = resource.or_same(path);
@@ -353,7 +351,7 @@ impl Session {
         }
         let query = Query::Link(given);
         if self.call.returned() == Some(-i64::from(libc::EINVAL)) {
-            // It is there, and no link.
+            // The file exists and is no link.
             let observed = Observed::Answer(Answer::Error(libc::EINVAL));
             self.note(unit, query, observed, resource);
         } else {
@@ -444,7 +442,7 @@ impl Session {
                         located.resource.clone(),
                     );
                     match error {
-                        // Making a name is not concerned with what is in it.
+                        // Creating a name does not depend on the entries of a directory.
                         libc::ENOTEMPTY | libc::EEXIST
                             if !makes_name(call)
                                 && located.stat.is_ok_and(|stat| is_directory(&stat)) =>
@@ -474,8 +472,8 @@ impl Session {
     }
 }
 
-/// Whether a call of this name fails with `EEXIST` because of the name, not
-/// because a directory holds something.
+/// Whether a call of this name fails with `EEXIST` because the name exists, not because a
+/// directory has entries.
 fn makes_name(call: &str) -> bool {
     ["mk", "link", "symlink"]
         .iter()

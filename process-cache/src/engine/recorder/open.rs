@@ -1,4 +1,4 @@
-//! Files that are opened: what is read of them, and what becomes of them.
+//! Records opened files: reads and changes.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Session {
             Class::Ordinary => {}
             Class::Determined => return,
             Class::Random => {
-                // Perl seeds its hashes and itself before it looks at a script.
+                // Perl reads it to seed its hashes and its generator before it looks at a script.
                 let seed = self.unit(unit).policy.scripts == Scripts::Perl
                     && !self.unit(unit).knows_itself;
                 let policy = self.unit(unit).policy;
@@ -82,7 +82,7 @@ impl Session {
                 let starting = is_terminal
                     && of_unit.policy.scripts == Scripts::Bash
                     && !std::mem::replace(&mut of_unit.knows_terminal, true);
-                // Compilers ask it how wide they may write.
+                // Compilers query the terminal for its width.
                 let matters =
                     is_terminal && !of_unit.policy.reads_own_statistics || self.is_of_other(path);
                 if !starting && (error.is_none() || matters) {
@@ -128,11 +128,11 @@ impl Session {
         }
     }
 
-    /// Whether somebody has opened for reading, through links, what another has read, and nobody
-    /// traced has changed: then it is noted that this one reads the same.
+    /// Whether another unit has opened for reading, through links, a file that a unit has read and
+    /// no traced process has changed. If so, notes that this unit reads the same content.
     pub fn opened_as_before(&mut self, unit: UnitId, path: Asked<'_>) -> bool {
         let policy = &self.unit(unit).policy;
-        // Of others the opened file's own metadata count, or what is written in it.
+        // For other programs, the metadata or the text of the opened file counts.
         let content_only =
             policy.scripts == Scripts::Any && !policy.permissions && policy.time == TimeUse::None;
         if !content_only {
@@ -148,21 +148,21 @@ impl Session {
         true
     }
 
-    /// A unit depends on what is thought to be in a file.
+    /// Notes that a unit depends on the cached content of a file.
     pub(crate) fn note_cached_open(&mut self, unit: UnitId, it: CachedOpen) {
         self.note_indirect(unit, it.indirect);
         let (query, observed) = (Query::Content(it.given), Observed::Content(it.content));
         self.note(unit, query, observed, it.resource);
     }
 
-    /// A unit depends on nothing being where nothing was before.
+    /// Notes that a unit depends on the continued absence of a file.
     pub(crate) fn note_missing(&mut self, unit: UnitId, query: Query, located: Located) {
         self.note_indirect(unit, located.indirect);
         let observed = Observed::Answer(Answer::Error(libc::ENOENT));
         self.note(unit, query, observed, located.resource);
     }
 
-    /// Whether somebody has found nothing to open where nothing was before: then that is noted.
+    /// Whether an earlier open found no file here and the file is still absent. If so, notes it.
     pub fn missing_as_before(&mut self, unit: UnitId, path: Asked<'_>) -> bool {
         let Some(located) = self.locator.absent_plain(path) else {
             return false;
@@ -171,7 +171,7 @@ impl Session {
         true
     }
 
-    /// Whether a file is one that the unit also writes to through a descriptor it inherited.
+    /// Whether the unit also writes to this file through a descriptor that it inherited.
     fn is_inherited_output(
         &self,
         unit: UnitId,
@@ -188,7 +188,8 @@ impl Session {
         })
     }
 
-    /// The content of the located regular file, to be cached if no traced process has changed it.
+    /// Returns the content of the located regular file, to be cached if no traced process has
+    /// changed it.
     pub(crate) fn content_to_believe(
         &mut self,
         given: &FilePath,
@@ -212,7 +213,7 @@ impl Session {
     ) {
         let given = located.given.clone();
         let Ok(stat) = located.stat else {
-            // It was there a moment ago.
+            // The file existed a moment ago.
             self.mark_uncacheable(
                 unit,
                 format!("{} vanished while it was opened", given.display()),
@@ -247,8 +248,8 @@ impl Session {
             observed,
             located.resource.clone(),
         );
-        // fstat on it is not seen. Who lists a directory does not compare its
-        // time with those of files.
+        // Its fstat is not observed. A program that lists a directory does not compare the
+        // directory's time with those of files.
         let Policy {
             time, permissions, ..
         } = self.unit(unit).policy;
@@ -285,13 +286,12 @@ impl Session {
                 .is_some_and(|c| c.fresh);
             let blind = mode.append && self.appends_blindly(unit);
             if mode.exclusive || !(mode.truncate || blind) {
-                // Had something stood there, it would have failed, or kept
-                // what it held.
+                // An existing file would have made the call fail, or would have kept its content.
                 self.expect_kind(unit, &resource, None);
                 let change = self.remade(unit, &resource, None, TimeState::Present);
                 change.fresh = was_fresh || mode.exclusive;
             } else {
-                // What stands there at another time is written in place.
+                // A file that exists at another run is written in place.
                 self.expect_target(unit, &resource, None);
                 let known = self
                     .unit(unit)
@@ -308,7 +308,7 @@ impl Session {
         };
         if !is_regular(stat) {
             if path.path.starts_with("/dev") {
-                // A device that takes bytes and keeps nothing.
+                // A device that accepts bytes and keeps none.
                 self.mark_uncacheable(unit, format!("writes to {}", path.path.display()), true);
             } else {
                 let text = format!("writes to {}, which is no plain file", path.path.display());
@@ -325,8 +325,7 @@ impl Session {
             .changes
             .get(&resource)
             .is_some_and(|c| c.content.is_some());
-        // Its digest is known by now, see `Session::before`; it would be too
-        // late to make one.
+        // `Session::before` has computed its digest; it would be too late to do so now.
         let initial_content = (!mode.truncate && !known).then(|| self.content(&resource, stat));
         self.contents.forget(stat);
         self.world.table().suspend(stat.st_dev, stat.st_ino);
@@ -350,7 +349,7 @@ impl Session {
             );
         }
         if !mode.truncate && known && (mode.read || !mode.append) {
-            // It reads or keeps what the tree wrote, perhaps after an append.
+            // The program reads or keeps content that the tree wrote, perhaps after an append.
             let content = self.content(&resource, stat);
             let observed = Observed::Content(content);
             self.note(
@@ -378,14 +377,14 @@ impl Session {
         }
     }
 
-    /// Whether a unit does not care how much is in a file that it appends to. Libraries of
-    /// languages go to its end, and tell where that is.
+    /// Whether the size of a file is irrelevant to a unit that appends to it. Libraries of some
+    /// languages seek to the end and report that position.
     fn appends_blindly(&mut self, unit: UnitId) -> bool {
         let policy = &self.unit(unit).policy;
         matches!(policy.scripts, Scripts::Bash | Scripts::Shell) || policy.time == TimeUse::None
     }
 
-    /// Notes that the program wrote to a name without looking.
+    /// Notes that the program wrote to a name without a lookup.
     pub(super) fn expect_target(
         &mut self,
         unit: UnitId,
@@ -426,7 +425,7 @@ impl Session {
         let located = self.look(unit, &path.path, path.follow);
         let given = located.given.clone();
         if missing {
-            // Or it has come since.
+            // Or the file appeared after the call.
             if located.stat.is_err() {
                 self.lookups.learn(unit, &given, kind, self.call.returned());
             }

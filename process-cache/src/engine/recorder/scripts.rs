@@ -1,4 +1,5 @@
-//! Programs of interpreters are looked through: in files that they read, in what goes through pipes.
+//! Scans programs for interpreters, in files that interpreters read and in data sent through
+//! pipes.
 
 use crate::engine::session::Session;
 use crate::model::path::FilePath;
@@ -10,10 +11,10 @@ use rustix::fs::Stat;
 use std::fs::File;
 use std::io::Read;
 
-/// Longer files are no scripts (bytes).
+/// Longer files are not considered scripts (bytes).
 const LONGEST_SCRIPT: i64 = 4 << 20;
 
-/// [`Scripts::look`] of a file, which is not held in memory as a whole.
+/// Applies [`Scripts::look`] to a file, without holding the whole file in memory.
 fn look_at_file(scripts: Scripts, path: &FilePath) -> Found {
     let mut found = Found::default();
     let Ok(mut file) = File::open(path) else {
@@ -33,7 +34,7 @@ fn look_at_file(scripts: Scripts, path: &FilePath) -> Found {
 }
 
 impl Session {
-    /// Looks through a file that a unit reads, where that may be a script.
+    /// Scans a file that a unit reads, if it may be a script.
     pub(super) fn look_through(&mut self, unit: UnitId, given: &FilePath, stat: &Stat) {
         let scripts = self.unit(unit).policy.scripts;
         if scripts != Scripts::Any
@@ -45,7 +46,7 @@ impl Session {
         }
     }
 
-    /// The properties of a script. A library that each shell opens is read once.
+    /// Returns the properties of a script. A library that each shell opens is scanned once.
     fn found_in(&mut self, given: &FilePath, stat: &Stat, scripts: Scripts) -> Found {
         let known = self.world.known(given, stat);
         let key = known.map(|digest| (given.clone(), digest, scripts));
@@ -59,21 +60,21 @@ impl Session {
         found
     }
 
-    /// A unit has read what nobody has looked through: its program, if that is there.
+    /// Notes that a unit has read data that was not scanned: its program, if that is there.
     pub(super) fn program_unseen(&mut self, unit: UnitId) {
         if self.unit(unit).policy.from_input {
             self.mark_uncacheable(unit, "reads its program from its standard input", true);
         }
     }
 
-    /// Whether a program that comes from this description has been looked through, or is now.
+    /// Whether a program read from this description has been scanned, or is scanned now.
     pub(super) fn is_looked_through(&self, unit: UnitId, file: &OpenFile) -> bool {
         let scripts = |unit: UnitId| self.units[unit.0 as usize].policy.scripts;
         match file.kind {
             FileKind::Opened | FileKind::Regular => file.path.is_some(),
             FileKind::CharDevice(_) | FileKind::Directory => true,
-            // Shells write what is in their scripts; what others write into the pipe of a shell
-            // is looked through for a bash.
+            // Shells write text from their scripts. Data that other programs write into the pipe
+            // of a shell is scanned in case a bash reads it.
             _ => {
                 let owner = self.descriptions.owner(file.id).map(scripts);
                 scripts(unit) == Scripts::Bash
@@ -82,7 +83,7 @@ impl Session {
         }
     }
 
-    /// Bytes that are not known have gone into a description.
+    /// Notes that unknown bytes were written to a description.
     pub(super) fn wrote_unseen(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
         self.mark_uncacheable_outside(unit, file, reason);
         if let Some(owner) = self.descriptions.owner(file.id) {
@@ -90,8 +91,8 @@ impl Session {
         }
     }
 
-    /// Somebody writes into what a unit above has made. Files are looked through by who opens
-    /// them; what goes through a pipe is looked through here, since a bash may run it.
+    /// Handles a write to a description that an ancestor opened. Files are scanned when a program
+    /// opens them. Data sent through a pipe is scanned here, since a bash may run it.
     pub(crate) fn hand_on(&mut self, file: &OpenFile, bytes: &[u8]) {
         let Some(owner) = self.descriptions.owner(file.id) else {
             return;
@@ -99,7 +100,7 @@ impl Session {
         if matches!(file.kind, FileKind::Opened | FileKind::Regular) {
             return;
         }
-        // A name may be written in two pieces.
+        // A name may be split between two writes.
         let mut seam = self.descriptions.take_tail(file.id);
         let (head, rest) = bytes.split_at(bytes.len().min(SEAM));
         seam.extend_from_slice(head);
@@ -112,7 +113,7 @@ impl Session {
         }
     }
 
-    /// Whether a unit is a bash to which `$RANDOM` may have come through a pipe.
+    /// Whether a unit is a bash that may have received `$RANDOM` through a pipe.
     pub(crate) fn may_be_handed_chance(&self, unit: UnitId) -> bool {
         let unit = &self.units[unit.0 as usize];
         unit.policy.scripts == Scripts::Bash

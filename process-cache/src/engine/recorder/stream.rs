@@ -1,5 +1,4 @@
-//! Descriptors that a unit inherited: what it writes into them, and what it
-//! reads from them.
+//! Records reads and writes through descriptors that a unit inherited.
 
 use super::{MAX_STREAM, Reader};
 use crate::engine::session::{Before, Session};
@@ -26,11 +25,12 @@ use std::path::Path;
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
 
 impl Session {
-    /// A position was asked for or set.
+    /// Records that a position was queried or set.
     pub(super) fn sought(&mut self, unit: UnitId, fd: i32, file: &OpenFile) {
-        // A position counted from the end tells the length.
+        // A position relative to the end reveals the length.
         self.stat_inherited(unit, file);
-        // Others have no position; who closes its standard input asks all the same.
+        // Other kinds have no position; programs that close their standard input query it all the
+        // same.
         let has_position = !matches!(
             file.kind,
             FileKind::Pipe { .. } | FileKind::Terminal | FileKind::Socket(_)
@@ -56,7 +56,7 @@ impl Session {
         }
     }
 
-    /// A file that can be written was mapped shared.
+    /// Records a shared writable mapping of a file.
     pub(super) fn mapped(&mut self, unit: UnitId, file: &OpenFile) {
         let stat = file.path.as_deref().map(rustix::fs::stat);
         if let Some(Ok(stat)) = stat {
@@ -67,9 +67,8 @@ impl Session {
         }
     }
 
-    /// Deals with a write into what the unit opened itself: only that it wrote
-    /// matters, so nobody waits for how many bytes it were. Returns what is
-    /// still to be done at the exit.
+    /// Handles a write to a file that the unit opened itself. Only the write matters, not the
+    /// number of bytes. Returns the remaining work for the syscall exit.
     pub fn write_own(
         &mut self,
         tid: Tid,
@@ -125,13 +124,13 @@ impl Session {
         }
         self.use_part(unit, file, Part::Output);
         if fd == 0 {
-            // Which of several things it is is not in the key.
+            // The key does not contain which kind of file it is.
             self.mark_uncacheable_outside(unit, file, "writes to its standard input");
         }
         let seq = self.tick();
         self.touch_inherited(unit, seq, file);
         if let Some(resource) = self.descriptions.resource(file.id).cloned() {
-            // An ancestor opened it: its own change goes on.
+            // An ancestor opened it and continues its own change.
             if let Some(owner) = self.descriptions.owner(file.id)
                 && let Some(change) = self.unit(owner).changes.get_mut(&resource)
             {
@@ -214,16 +213,16 @@ impl Session {
         });
     }
 
-    /// A unit has used a description, or tried to: what that is counts for it and for those above,
-    /// up to the one that made the description.
+    /// Notes that a unit has used a description, or tried to. The properties of the description
+    /// count for the unit and its ancestors, up to the one that opened it.
     pub(super) fn use_part(&mut self, unit: UnitId, file: &OpenFile, part: Part) {
         let owner = self.descriptions.owner(file.id);
         if owner == Some(unit) {
             return;
         }
         self.use_below(unit, owner, part);
-        // It may know how wide its terminal is, or that it has none. What compilers write into
-        // pipes of their own is for each other.
+        // The program may know the width of its terminal, or that there is none. Compilers write
+        // into their own pipes for other compilers.
         let is_compiler = |unit: &Unit| unit.policy.streams == Streams::Used;
         let among_them = owner.is_some_and(|owner| is_compiler(self.unit(owner)));
         let may_know = self.unit(unit).policy.streams != Streams::Observed;
@@ -232,7 +231,7 @@ impl Session {
         }
     }
 
-    /// A unit has used something that it has from those above, or may have.
+    /// Notes that a unit has used, or may have used, something inherited from its ancestors.
     pub(crate) fn use_anywhere(&mut self, unit: UnitId, part: Part) {
         self.use_below(unit, None, part);
     }
@@ -246,8 +245,8 @@ impl Session {
         }
     }
 
-    /// A task executes a program, of which its key says what those of the units above may leave
-    /// out: they depend on that as well.
+    /// Handles a program whose key contains parts that the keys of its ancestors omit: the
+    /// ancestors depend on these parts as well.
     pub(crate) fn use_for(&mut self, tid: Tid, unit: UnitId, policy: &Policy) {
         if policy.streams == Streams::Observed {
             self.use_part_of(tid, unit, Part::Output);
@@ -260,7 +259,7 @@ impl Session {
         }
     }
 
-    /// A unit depends on a part by what the task has as descriptors.
+    /// Notes that a unit depends on the task's descriptors of this part.
     pub(crate) fn use_part_of(&mut self, tid: Tid, unit: UnitId, part: Part) {
         let descriptors: &[i32] = match part {
             Part::Input => &[0],
@@ -278,8 +277,8 @@ impl Session {
         }
     }
 
-    /// A unit has looked at something that means another thing to every process: what a name of
-    /// a descriptor leads to counts.
+    /// Notes that a unit has looked at a path that has another meaning in each process. The target
+    /// of a descriptor's name counts.
     pub(super) fn looked_past(&mut self, unit: UnitId, path: &Path) {
         if classify(path) != Class::Volatile {
             return;
@@ -308,8 +307,7 @@ impl Session {
         }
     }
 
-    /// Whether a path tells of a process that is not traced, or of none: what is so later
-    /// nobody knows.
+    /// Whether a path describes an untraced process, or none. Its later state is unknown.
     pub(super) fn is_of_other(&self, path: &Path) -> bool {
         let mut parts = path.strip_prefix("/proc").ok().into_iter().flatten();
         let process = parts
@@ -318,7 +316,7 @@ impl Session {
         process.is_some_and(|process| !self.tasks.contains(process))
     }
 
-    /// A unit could not write to a description.
+    /// Notes that a write to a description failed.
     pub fn could_not_write(&mut self, unit: UnitId, file: &OpenFile, error: i64) {
         self.use_part(unit, file, Part::Output);
         if error == -i64::from(libc::EPIPE) {
@@ -326,7 +324,7 @@ impl Session {
         }
     }
 
-    /// Whether these bytes, written in one call, are what make says of the place.
+    /// Whether these bytes, written in one call, are a directory message of make.
     fn is_of_place(&self, tid: Tid, unit: UnitId, bytes: &[u8]) -> bool {
         let unit = &self.units[unit.0 as usize];
         if !make_output::is_make(unit.program.as_bytes()) {
@@ -338,7 +336,7 @@ impl Session {
                 .is_some_and(|relocation| relocation.repeats_arguments(&unit.moved.maps, bytes))
     }
 
-    /// The last `length` bytes that an in-kernel copy put into a regular file.
+    /// Returns the last `length` bytes that an in-kernel copy put into a regular file.
     pub(super) fn copied(&self, tid: Tid, fd: i32, length: u64) -> Option<Vec<u8>> {
         use std::os::unix::fs::FileExt;
         let position = position(tid, fd)?;
@@ -371,7 +369,7 @@ impl Session {
                     return;
                 };
                 if classify(&path) != Class::Ordinary {
-                    // What is known of a process is not known of who opened its file.
+                    // Facts about a process do not hold for the process that opened the file.
                     if classify(&path) != Class::Determined || path.starts_with("/proc") {
                         self.mark_uncacheable_outside(unit, file, "reads an inherited device");
                     }
@@ -402,7 +400,7 @@ impl Session {
                 }
             }
             FileKind::CharDevice(number) => {
-                // /dev/null (1:3) and /dev/zero (1:5) always say the same.
+                // /dev/null (1:3) and /dev/zero (1:5) always give the same data.
                 if !matches!(number, 0x103 | 0x105) {
                     self.mark_uncacheable_outside(unit, file, "reads an inherited device");
                 }
@@ -433,11 +431,11 @@ impl Session {
         const FIONREAD: u64 = libc::FIONREAD;
         const TIOCGPGRP: u64 = libc::TIOCGPGRP;
         match request {
-            // Whether it is a terminal is in the key.
+            // The key contains whether it is a terminal.
             TCGETS | TCGETS2 => {}
             TIOCGWINSZ => {
                 let is_terminal = matches!(file.kind, FileKind::Terminal);
-                // For others it counts when they write.
+                // For other programs the terminal counts when they write.
                 if is_terminal && self.unit(unit).policy.streams == Streams::Observed {
                     self.use_anywhere(unit, Part::Size);
                 }

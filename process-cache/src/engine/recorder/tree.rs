@@ -1,5 +1,5 @@
-//! Changes of the file tree: names that are made, moved and removed, lengths,
-//! permission bits, owners and times.
+//! Records changes of the file tree: names that are made, moved and removed, lengths, permission
+//! bits, owners and times.
 
 use super::{ns, ref_path};
 use crate::engine::session::Before;
@@ -13,7 +13,7 @@ use ptrace_async::event::{FileRef, PathRef, TimeChange};
 use rustix::fs::Stat;
 
 impl Session {
-    /// An extended attribute was set or removed.
+    /// Records that an extended attribute was set or removed.
     pub(super) fn set_attribute(
         &mut self,
         unit: UnitId,
@@ -23,13 +23,12 @@ impl Session {
     ) {
         if let Some(change) = self.meta_change(unit, before, file) {
             change.attributes = true;
-            // An access list without more than the permission bits is
-            // kept as those.
+            // An access list that equals the permission bits is stored as permission bits.
             change.mode_set |= name.starts_with(b"system.posix_acl");
         }
     }
 
-    /// A directory, a link or a plain file was made.
+    /// Records a new directory, link or special file.
     pub(super) fn made_name(&mut self, unit: UnitId, before: &Before) {
         if let Some((path, initial)) = before.first() {
             self.expect_kind(unit, path, initial.as_deref());
@@ -37,7 +36,7 @@ impl Session {
         }
     }
 
-    /// A name was removed.
+    /// Records the removal of a name.
     pub(super) fn removed_name(&mut self, unit: UnitId, before: &Before) {
         if let Some((path, initial)) = before.first() {
             let shape = initial
@@ -51,7 +50,7 @@ impl Session {
         }
     }
 
-    /// Times of a file were set.
+    /// Records explicitly set times of a file.
     pub(super) fn set_times(
         &mut self,
         unit: UnitId,
@@ -70,7 +69,7 @@ impl Session {
                 TimeState::Set(accessed, Some(ns(s, n)))
             }
         };
-        // Where from, if times are no inputs?
+        // Times do not count for this unit, so their source is unknown.
         let of_unit = self.unit(unit);
         if matches!(time, TimeState::Set(..))
             && matches!(of_unit.policy.time, TimeUse::None | TimeUse::Order)
@@ -87,7 +86,7 @@ impl Session {
         }
     }
 
-    /// A name was made anew, replaced or removed.
+    /// Records that a name was created, replaced or removed.
     pub(super) fn remade(
         &mut self,
         unit: UnitId,
@@ -134,7 +133,7 @@ impl Session {
         if let Some(target) = target.as_deref()
             && (target.st_ino, target.st_dev) == (stat.st_ino, stat.st_dev)
         {
-            // Two names of one file: rename does nothing.
+            // Both are names of one file: rename does nothing.
             self.expect_kind(unit, from, Some(stat));
             return;
         }
@@ -179,7 +178,7 @@ impl Session {
         change.moved_from = moved;
     }
 
-    /// Everything in a directory that the unit made gets its new name.
+    /// Renames all entries of a directory that the unit made.
     pub(super) fn renamed_directory(
         &mut self,
         unit: UnitId,
@@ -227,7 +226,7 @@ impl Session {
         }
     }
 
-    /// A renamed file keeps its content and its times: it had the name `from`, and is at `now`.
+    /// Carries over content and times of a renamed file: it had the name `from`, and is now `now`.
     fn carried(&mut self, unit: UnitId, from: &FilePath, now: &FilePath, stat: &Stat) {
         if is_regular(stat) {
             let content = self.content(now, stat);
@@ -276,7 +275,7 @@ impl Session {
                 let seq = self.tick();
                 self.note_kind(seq, unit, source, stat.as_ref());
                 if let Some(stat) = stat.filter(is_regular) {
-                    // It can be looked at by its new name.
+                    // It can be examined under its new name.
                     self.carried(unit, source, source, &stat);
                 }
             }
@@ -331,7 +330,7 @@ impl Session {
         change.time = TimeState::Present;
     }
 
-    /// ExecContext or continues a change of metadata.
+    /// Begins or continues a change of metadata.
     pub(super) fn meta_change(
         &mut self,
         unit: UnitId,
@@ -341,7 +340,7 @@ impl Session {
         if let FileRef::File(file) = target
             && file.path.is_none()
         {
-            // A file without a name (or a pipe): gone with its descriptor.
+            // A file without a name (or a pipe) ends with its descriptor.
             return None;
         }
         let (path, initial) = before.first().cloned()?;

@@ -1,4 +1,4 @@
-//! Open file descriptions: which unit made them, and what stands behind them.
+//! Open file descriptions: the units that opened them, and their files.
 
 use std::collections::HashSet;
 
@@ -10,34 +10,34 @@ use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 use crate::policy::script::SEAM;
 
-/// The end of a line that goes on.
+/// The end of an unfinished line.
 pub(crate) type Tail = SmallVec<[u8; 2 * SEAM]>;
 
 /// Properties of open file descriptions.
 #[derive(Debug, Default)]
 pub(crate) struct Descriptions {
-    /// Which unit made them; those that are older than the session are absent.
+    /// The units that opened them; descriptions older than the session are absent.
     owners: Owners,
     jobserver: HashSet<OfdId>,
     /// The pipes of a jobserver.
     jobserver_pipes: HashSet<u64>,
-    /// The resource behind a description opened for writing.
+    /// The resource of each description opened for writing.
     resources: FxHashMap<OfdId, FilePath>,
-    /// Those of character devices, as keys have found, with their numbers.
+    /// Numbers of character devices, as found for keys.
     devices: FxHashMap<OfdId, u64>,
-    /// Directories already listed.
+    /// Descriptions of directories that were listed.
     listed: HashSet<OfdId>,
-    /// The last bytes that went through a pipe, if a line goes on after them.
+    /// The last bytes sent through a pipe, if a line continues after them.
     tails: FxHashMap<OfdId, Tail>,
 }
 
 impl Descriptions {
-    /// The unit that made it, if one of the session did.
+    /// Returns the unit that opened it, if it belongs to the session.
     pub(crate) fn owner(&self, file: OfdId) -> Option<UnitId> {
         self.owners.get(file)
     }
 
-    /// A unit made it.
+    /// Sets the unit that opened it.
     pub(crate) fn set_owner(&mut self, file: OfdId, unit: UnitId) {
         self.owners.insert(file, unit);
     }
@@ -47,60 +47,60 @@ impl Descriptions {
         self.jobserver.contains(&file)
     }
 
-    /// Whether a pipe is a jobserver's.
+    /// Whether a pipe belongs to a jobserver.
     pub(crate) fn is_jobserver_pipe(&self, pipe: u64) -> bool {
         self.jobserver_pipes.contains(&pipe)
     }
 
-    /// It belongs to a jobserver with this pipe.
+    /// Marks it as part of a jobserver with this pipe.
     pub(crate) fn add_jobserver(&mut self, file: OfdId, pipe: u64) {
         self.jobserver.insert(file);
         self.jobserver_pipes.insert(pipe);
     }
 
-    /// The resource behind it, if it was opened for writing.
+    /// Returns the resource, if it was opened for writing.
     pub(crate) fn resource(&self, file: OfdId) -> Option<&FilePath> {
         self.resources.get(&file)
     }
 
-    /// It was opened for writing to this resource.
+    /// Sets the resource of a description opened for writing.
     pub(crate) fn set_resource(&mut self, file: OfdId, resource: FilePath) {
         self.resources.insert(file, resource);
     }
 
-    /// The number of the character device, if it is known to be one.
+    /// Returns the number of the character device, if it is known to be one.
     pub(crate) fn device(&self, file: OfdId) -> Option<u64> {
         self.devices.get(&file).copied()
     }
 
-    /// These are character devices with these numbers.
+    /// Adds character devices with their numbers.
     pub(crate) fn add_devices(&mut self, devices: impl Iterator<Item = (OfdId, u64)>) {
         self.devices.extend(devices);
     }
 
-    /// Whether a directory is listed through it for the first time.
+    /// Whether this is the first listing of a directory through it.
     pub(crate) fn is_listed_first(&mut self, file: OfdId) -> bool {
         self.listed.insert(file)
     }
 
-    /// Takes the end of the line that goes on.
+    /// Takes the end of the unfinished line.
     pub(crate) fn take_tail(&mut self, file: OfdId) -> Tail {
         self.tails.remove(&file).unwrap_or_default()
     }
 
-    /// A line goes on after these bytes.
+    /// Stores the end of an unfinished line.
     pub(crate) fn set_tail(&mut self, file: OfdId, tail: Tail) {
         self.tails.insert(file, tail);
     }
 }
 
-/// Which unit made which open file description. The model counts descriptions, so it is a
-/// list: a build opens hundreds of thousands.
+/// Maps open file descriptions to units. The model numbers descriptions consecutively, so this is
+/// a vector: a build opens hundreds of thousands.
 #[derive(Debug, Default)]
 struct Owners(Vec<Option<UnitId>>);
 
 impl Owners {
-    /// A unit made it.
+    /// Sets the unit that opened it.
     fn insert(&mut self, OfdId(file): OfdId, unit: UnitId) {
         let Ok(at) = usize::try_from(file) else {
             return;
@@ -111,7 +111,7 @@ impl Owners {
         self.0[at] = Some(unit);
     }
 
-    /// The unit that made it, if that is known.
+    /// Returns the unit that opened it, if known.
     fn get(&self, OfdId(file): OfdId) -> Option<UnitId> {
         let at = usize::try_from(file).ok()?;
         self.0.get(at).copied().flatten()

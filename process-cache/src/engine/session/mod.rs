@@ -1,4 +1,4 @@
-//! One run under trace: units, who belongs to which, and who owns what.
+//! One run under trace: its units, tasks, descriptions and changed files.
 
 mod current_call;
 mod descriptions;
@@ -39,10 +39,10 @@ pub(super) use self::shared_files::names_in;
 pub(super) use self::tasks::Task;
 use self::tasks::Tasks;
 
-/// Up to this size the digest of a file is made where it is asked for (bytes).
+/// Smaller files are digested on the calling thread (bytes).
 const AT_ONCE: i64 = 16 << 10;
 
-/// The files before a call that is about to change them.
+/// Metadata of files before a call that changes them.
 pub type Before = SmallVec<[(FilePath, Option<Box<Stat>>); 2]>;
 
 /// The state of a run.
@@ -64,7 +64,7 @@ pub struct Session {
     pub(super) locator: Locator,
     /// Lookups that need not be repeated.
     pub(super) lookups: Lookups,
-    /// Digests in the making.
+    /// Digests in computation.
     pub(super) contents: PendingDigests,
     /// Properties of scripts by path and content.
     pub(super) scripts: FxHashMap<(FilePath, Digest, Scripts), Found>,
@@ -74,27 +74,27 @@ pub struct Session {
     pub(super) world: Arc<World>,
     /// Results.
     pub(super) store: Arc<Store>,
-    /// Results of others.
+    /// Results of other machines.
     pub(super) remote: Option<Arc<Remote>>,
     /// Work in the background.
     pub(super) jobs: Jobs,
     /// The report at the end.
     pub(super) report: Report,
-    /// The uid and gid files are made with.
+    /// The uid and gid of new files.
     pub(super) ids: (u32, u32),
-    /// Room for a path.
+    /// Reusable buffer for a path.
     pub(super) spelled: Vec<u8>,
-    /// Nobody has changed its personality (personality(2), `setarch`).
+    /// Whether every process has the original personality (personality(2), `setarch`).
     pub(super) one_personality: bool,
-    /// Whether all that is traced is in our own namespaces.
+    /// Whether all traced processes are in pcache's own namespaces.
     pub(super) one_namespace: bool,
-    /// The command's last thread is on its way out.
+    /// Whether the command's last thread is exiting.
     pub(super) command_left: bool,
-    /// The process that the user started: it holds what the command inherited.
+    /// The front process, which holds what the command inherited.
     pub(super) front: Tid,
     /// The first process.
     pub(super) first: Tid,
-    /// Units that were skipped inside the run.
+    /// Number of units skipped inside the run.
     skipped: u32,
     seq: u64,
 }
@@ -150,8 +150,8 @@ impl Session {
         }
     }
 
-    /// A task is about to make a call: if that sets limits, what is known of them is not so
-    /// any more.
+    /// Handles a call that a task is about to make: if it sets limits, the known limits become
+    /// invalid.
     pub fn may_set_limits(&mut self, tid: Tid, call: &Invocation) {
         let target = match call.nr.cast_signed() {
             libc::SYS_setrlimit => tid,
@@ -167,20 +167,20 @@ impl Session {
         };
         process.limits = Known::unsettled();
         for id in process.units.clone() {
-            // It is uncacheable already.
+            // The unit is uncacheable already.
             let _ = self.check_limits(id);
         }
     }
 
-    /// A task has set a limit of its own process.
+    /// Notes that a task has set a limit of its own process.
     pub fn has_set_limits(&mut self, tid: Tid) {
         if let Some(process) = self.tasks.process_of_mut(tid) {
             process.limits = Known::default();
         }
     }
 
-    /// Marks a unit as uncacheable whose process, which has set none, has other limits than those that the
-    /// unit's key was made of. After that nobody asks again.
+    /// Marks a unit as uncacheable if its process has other limits than those in the unit's key,
+    /// although it has set none. Afterwards no further check is needed.
     ///
     /// # Errors
     /// The reason.
@@ -197,24 +197,24 @@ impl Session {
         Ok(())
     }
 
-    /// The next sequence number.
+    /// Returns the next sequence number.
     pub fn tick(&mut self) -> u64 {
         self.seq += 1;
         self.seq
     }
 
-    /// The last sequence number.
+    /// Returns the last sequence number.
     pub fn now(&self) -> u64 {
         self.seq
     }
 
-    /// The unit with this id.
+    /// Returns the unit with this id.
     pub fn unit(&mut self, id: UnitId) -> &mut Unit {
         &mut self.units[id.0 as usize]
     }
 
-    /// The number of what is noted as it was when the change that is being
-    /// applied began.
+    /// Returns the sequence number for facts about the state before the change that is being
+    /// applied.
     pub fn at_beginning(&mut self) -> u64 {
         match self.call.began() {
             Some(began) => began,
@@ -222,8 +222,8 @@ impl Session {
         }
     }
 
-    /// A unit's change of a name by the call that is being applied, done at
-    /// `seq`; `initial` is what was there before.
+    /// Returns a unit's change of a name by the call that is being applied, at `seq`; `initial` is
+    /// the metadata before.
     pub fn change(
         &mut self,
         unit: UnitId,
@@ -237,7 +237,7 @@ impl Session {
         change
     }
 
-    /// Counts processes of a unit and of all above it.
+    /// Adds `by` to the number of living processes of a unit and its ancestors.
     pub fn count_alive(&mut self, unit: UnitId, by: i32) {
         let mut at = Some(unit);
         while let Some(id) = at {
@@ -247,7 +247,7 @@ impl Session {
         }
     }
 
-    /// How deep a unit is below the command.
+    /// Returns the depth of a unit below the command.
     pub fn depth(&self, unit: UnitId) -> u32 {
         let mut depth: u32 = 0;
         let mut at = self.units[unit.0 as usize].parent;
@@ -258,14 +258,13 @@ impl Session {
         depth.saturating_sub(1)
     }
 
-    /// A number for a skipped unit in reports: it comes after the unit that
-    /// began last.
+    /// Returns a number for a skipped unit in reports: it follows the unit that began last.
     pub fn skipped_id(&mut self) -> u32 {
         self.skipped += 1;
         self.units.len() as u32
     }
 
-    /// The unit a task works for.
+    /// Returns the unit of a task.
     pub fn unit_of(&self, tid: Tid) -> Option<UnitId> {
         self.tasks.get(tid).map(|task| task.unit)
     }
@@ -282,26 +281,25 @@ impl Session {
         false
     }
 
-    /// Marks a unit as uncacheable; with `leaks`, all above it too (once they
-    /// take the unit in).
+    /// Marks a unit as uncacheable; with `leaks`, also its ancestors as they absorb it.
     pub fn mark_uncacheable(&mut self, unit: UnitId, reason: impl Into<String>, leaks: bool) {
         self.unit(unit).mark_uncacheable(reason, leaks);
     }
 
-    /// Marks a unit and all above it as uncacheable at once: what it brings about
-    /// later is a reason as well, and not the first one.
+    /// Marks a unit and all its ancestors as uncacheable at once. Effects that follow may add
+    /// further reasons, but this one is first.
     pub fn mark_uncacheable_upwards(&mut self, unit: UnitId, reason: &str) {
         self.mark_uncacheable_below(unit, None, reason, true);
     }
 
-    /// Marks a unit and those above it as uncacheable up to the one that made
-    /// `file`, for which the matter is internal.
+    /// Marks a unit as uncacheable, and its ancestors up to the one that opened `file`, for which
+    /// the reason is internal.
     pub fn mark_uncacheable_outside(&mut self, unit: UnitId, file: &OpenFile, reason: &str) {
         let owner = self.descriptions.owner(file.id);
         self.mark_uncacheable_below(unit, owner, reason, false);
     }
 
-    /// Marks a unit and those above it as uncacheable, below `end`.
+    /// Marks a unit and its ancestors below `end` as uncacheable.
     fn mark_uncacheable_below(
         &mut self,
         unit: UnitId,
@@ -316,16 +314,16 @@ impl Session {
         }
     }
 
-    /// Whether a description was made by the unit itself.
+    /// Whether the unit itself opened a description.
     pub fn is_own(&self, unit: UnitId, file: &OpenFile) -> bool {
         self.descriptions.owner(file.id) == Some(unit)
     }
 
-    /// The content of a regular file, being digested from now on if need be.
+    /// Returns the content of a regular file; starts its digest if needed.
     pub fn content(&mut self, path: &Path, stat: &Stat) -> Arc<PendingDigest> {
         let (content, fresh) = self.contents.get(&self.world, path, stat);
         if fresh && stat.st_size <= AT_ONCE {
-            // Takes no longer than to wake a thread.
+            // This takes no longer than waking a thread.
             content.compute(&self.world);
         } else if fresh {
             let (job, world) = (content.clone(), self.world.clone());
@@ -334,11 +332,11 @@ impl Session {
         content
     }
 
-    /// Tells the journal who changed which names.
+    /// Adds to the journal which units changed which names.
     pub fn write_outputs(&self) {
         let mut journal = self.report.journal();
         for (path, list) in self.shared_files.all_changes() {
-            // Names in a directory have keys of their own.
+            // Names in a directory have their own keys.
             if path.as_bytes().ends_with(b"/.") {
                 continue;
             }
@@ -350,8 +348,8 @@ impl Session {
         }
     }
 
-    /// Tells the journal which files a unit wrote that somebody else had opened
-    /// for it (`program > file`).
+    /// Adds to the journal the files that a unit wrote through a descriptor of another unit
+    /// (`program > file`).
     pub fn note_redirected(&self, id: UnitId) {
         let Some(unit) = self.units.get(id.0 as usize) else {
             return;
@@ -366,7 +364,7 @@ impl Session {
         }
     }
 
-    /// Notes that somebody has written to a description that another unit opened.
+    /// Notes a write to a description that another unit opened.
     pub fn touch_inherited(&mut self, unit: UnitId, seq: u64, file: &OpenFile) {
         let path = match self.descriptions.resource(file.id) {
             Some(resource) => resource.clone(),
@@ -386,7 +384,7 @@ impl Session {
         }
     }
 
-    /// Notes who changed a name.
+    /// Notes the unit that changed a name.
     pub fn touch(&mut self, unit: UnitId, seq: u64, path: &FilePath, shape: bool) {
         self.shared_files.change(unit, seq, path.clone());
         if shape && let Some(parent) = path.parent() {
@@ -394,13 +392,13 @@ impl Session {
         }
     }
 
-    /// Notes who changed the names in a directory.
+    /// Notes the unit that changed the names in a directory.
     pub fn touch_names(&mut self, unit: UnitId, seq: u64, directory: &Path) {
         self.shared_files.change(unit, seq, names_in(directory));
     }
 }
 
-/// The path of an open file, if it can be a regular one.
+/// Returns the path of an open file, if it can be a regular one.
 pub fn named_file(file: &OpenFile) -> Option<&Path> {
     let regular = matches!(file.kind, FileKind::Opened | FileKind::Regular);
     file.path.as_deref().filter(|_| regular)

@@ -9,24 +9,24 @@ use crate::relocation::Relocation;
 /// How a session behaves.
 #[derive(Debug, Clone, Default)]
 pub struct Settings {
-    /// Nothing is assumed about programs.
+    /// Whether no assumptions are made about programs.
     pub strict: bool,
-    /// Results are not looked up, only recorded.
+    /// Whether results are recorded without a lookup.
     pub refresh: bool,
-    /// They are compared with what is recorded.
+    /// Whether results are compared with the recorded ones.
     pub verify: bool,
-    /// Results are looked up, not recorded.
+    /// Whether results are looked up and not recorded.
     pub read_only: bool,
-    /// Every lookup stops: none is performed and logged in the tracee.
+    /// Whether every lookup stops, so that no call is unstopped.
     pub stops_only: bool,
     /// The user's configuration.
     pub config: Arc<Config>,
-    /// Finds and stores results for other places, where there are base directories.
+    /// Finds and stores results for other directories, if base directories are configured.
     pub relocation: Option<Arc<Relocation>>,
 }
 
 impl Settings {
-    /// The maker of keys with these settings.
+    /// Creates the maker of keys with these settings.
     pub fn key_maker(&self) -> Arc<KeyMaker> {
         let base_dirs = self.relocation.as_ref().map(|it| it.base_dirs().clone());
         Arc::new(KeyMaker::new(self.config.clone(), base_dirs))

@@ -10,26 +10,25 @@ use smallvec::SmallVec;
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 
-/// Which unit changed a name, and when last.
+/// The units that changed a name, with the sequence number of their last change.
 type Changes = SmallVec<[(u64, UnitId); 2]>;
 
 /// Files that were changed in a session.
 #[derive(Debug, Default)]
 pub(crate) struct SharedFiles {
-    /// By canonical path, and for the names in a directory by the directory.
+    /// Changes by canonical path; those of the names in a directory are under a key of the
+    /// directory.
     changed: FxHashMap<FilePath, Changes>,
-    /// Files (device, inode) of which a name was made or removed, which leaves them
-    /// another change time.
+    /// Files (device, inode) of which a name was made or removed. This changes their change time.
     relinked: HashSet<(u64, u64)>,
-    /// Files (device, inode) that were mapped shared and writable, and the units that
-    /// did that.
+    /// Files (device, inode) that were mapped shared and writable, and the units that mapped them.
     mapped: FxHashMap<(u64, u64), SmallVec<[UnitId; 1]>>,
     /// Temporary files with random names, as the program that made them spells them.
     temporary: HashSet<Vec<u8>>,
 }
 
 impl SharedFiles {
-    /// A unit has changed a name.
+    /// Records that a unit has changed a name.
     pub(crate) fn change(&mut self, unit: UnitId, seq: u64, path: FilePath) {
         let list = self.changed.entry(path).or_default();
         match list.iter_mut().find(|(_, who)| *who == unit) {
@@ -48,17 +47,17 @@ impl SharedFiles {
         self.changed.contains_key(path)
     }
 
-    /// The changes of a name: when, and by which unit.
+    /// Returns the changes of a name: sequence numbers and units.
     pub(crate) fn changes(&self, path: &FilePath) -> &[(u64, UnitId)] {
         self.changed.get(path).map_or(&[], |list| list)
     }
 
-    /// All changed names.
+    /// Returns all changed names.
     pub(crate) fn all_changes(&self) -> impl Iterator<Item = (&FilePath, &[(u64, UnitId)])> {
         self.changed.iter().map(|(path, list)| (path, &list[..]))
     }
 
-    /// A name of a file was made or removed.
+    /// Records that a name of a file was made or removed.
     pub(crate) fn relink(&mut self, stat: &Stat) {
         self.relinked.insert((stat.st_dev, stat.st_ino));
     }
@@ -68,7 +67,7 @@ impl SharedFiles {
         self.relinked.contains(&inode)
     }
 
-    /// A unit has mapped a file (device, inode) shared and writable.
+    /// Records that a unit has mapped a file (device, inode) shared and writable.
     pub(crate) fn map(&mut self, inode: (u64, u64), unit: UnitId) {
         let units = self.mapped.entry(inode).or_default();
         if !units.contains(&unit) {
@@ -76,12 +75,12 @@ impl SharedFiles {
         }
     }
 
-    /// The units that mapped a file (device, inode) shared and writable.
+    /// Returns the units that mapped a file (device, inode) shared and writable.
     pub(crate) fn mapped_by(&self, inode: (u64, u64)) -> &[UnitId] {
         self.mapped.get(&inode).map_or(&[], |units| units)
     }
 
-    /// A program made a temporary file with a random name.
+    /// Records that a program made a temporary file with a random name.
     pub(crate) fn add_temporary(&mut self, spelled: Vec<u8>) {
         self.temporary.insert(spelled);
     }
@@ -92,8 +91,8 @@ impl SharedFiles {
     }
 }
 
-/// A key for the names in a directory among the changed files. A listing conflicts with changes of
-/// names, and a file with changes of content.
+/// Returns a key for the names in a directory among the changed files. A listing conflicts with
+/// changes of names, and a file with changes of content.
 pub(crate) fn names_in(directory: &Path) -> FilePath {
     use std::os::unix::ffi::OsStrExt;
     let key = [directory.as_os_str().as_bytes(), b"/."].concat();

@@ -10,22 +10,22 @@ use crate::model::unit_id::UnitId;
 
 /// A traced task.
 pub(crate) struct Task {
-    /// The unit it works for.
+    /// The unit to which it belongs.
     pub(crate) unit: UnitId,
     /// Its process.
     pub(crate) process: Tid,
-    /// A call between its entry and its exit, and what was there before.
+    /// A call between its entry and its exit, and the metadata before it.
     pub(crate) pending: Option<(Pending, Before)>,
-    /// It stands in for a program that was skipped: nothing is observed.
+    /// Whether it runs the stand-in of a skipped program, so that nothing is observed.
     pub(crate) skipped: bool,
-    /// Its last exit stop was seen.
+    /// Whether its last exit stop was seen.
     pub(crate) left: bool,
-    /// It is part of a stop by job control that was told already.
+    /// Whether the job-control stop that it is part of was reported.
     pub(crate) stop_told: bool,
 }
 
 impl Task {
-    /// A task that has done nothing yet.
+    /// Creates a task that has done nothing yet.
     pub(crate) fn new(unit: UnitId, process: Tid) -> Self {
         Self {
             unit,
@@ -43,15 +43,15 @@ impl Task {
 pub(crate) struct Process {
     /// Threads that have not ended.
     pub(crate) threads: u32,
-    /// Wait statuses that threads left with: the first's (the process ends with
-    /// it, or with that of who ended all), and one that is not 0 of another.
+    /// Exit statuses of its threads: the first one (the process ends with it, or with that of the
+    /// thread that ended all), and a non-zero one of another thread.
     pub(crate) statuses: (Option<i32>, Option<i32>),
     /// Units whose main process this is, outermost first.
     pub(crate) units: Vec<UnitId>,
-    /// The last signal it got, if the kernel sent it.
+    /// The last signal that it got, if the kernel sent it.
     pub(crate) kernel_signal: Option<i32>,
-    /// It, or what it comes from, made system calls that were not followed:
-    /// its descriptors and directory are not what the model says.
+    /// Whether it, or an ancestor, made system calls that were not followed. Then the model does
+    /// not know its descriptors and directory.
     pub(crate) unseen: bool,
     /// Its limits.
     pub(crate) limits: Known,
@@ -65,12 +65,12 @@ pub(crate) struct Tasks {
 }
 
 impl Tasks {
-    /// The task with this id.
+    /// Returns the task with this id.
     pub(crate) fn get(&self, tid: Tid) -> Option<&Task> {
         self.tasks.get(&tid)
     }
 
-    /// The task with this id.
+    /// Returns the task with this id.
     pub(crate) fn get_mut(&mut self, tid: Tid) -> Option<&mut Task> {
         self.tasks.get_mut(&tid)
     }
@@ -80,12 +80,12 @@ impl Tasks {
         self.tasks.contains_key(&tid)
     }
 
-    /// Whether none is left.
+    /// Whether no task exists.
     pub(crate) fn is_empty(&self) -> bool {
         self.tasks.is_empty()
     }
 
-    /// All tasks.
+    /// Returns all tasks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values()
     }
@@ -100,30 +100,30 @@ impl Tasks {
         self.tasks.remove(&tid)
     }
 
-    /// All threads of a process but this one are gone (execve(2)).
+    /// Removes all threads of a process but this one (execve(2)).
     pub(crate) fn keep_only(&mut self, process: Tid, tid: Tid) {
         self.tasks
             .retain(|&other, task| task.process != process || other == tid);
     }
 
-    /// The threads of a process take part in a stop by job control.
+    /// Marks the job-control stop of a process's threads as reported.
     pub(crate) fn set_stop_told(&mut self, process: Tid) {
         for task in self.tasks.values_mut() {
             task.stop_told |= task.process == process;
         }
     }
 
-    /// The process with this id.
+    /// Returns the process with this id.
     pub(crate) fn process(&self, process: Tid) -> Option<&Process> {
         self.processes.get(&process)
     }
 
-    /// The process with this id.
+    /// Returns the process with this id.
     pub(crate) fn process_mut(&mut self, process: Tid) -> Option<&mut Process> {
         self.processes.get_mut(&process)
     }
 
-    /// The process with this id, made if it is new.
+    /// Returns the process with this id, which is created if it is new.
     pub(crate) fn process_or_new(&mut self, process: Tid) -> &mut Process {
         self.processes.entry(process).or_default()
     }
@@ -133,12 +133,12 @@ impl Tasks {
         self.processes.remove(&process);
     }
 
-    /// The process of a task.
+    /// Returns the process of a task.
     pub(crate) fn process_of(&self, tid: Tid) -> Option<&Process> {
         self.process(self.get(tid)?.process)
     }
 
-    /// The process of a task.
+    /// Returns the process of a task.
     pub(crate) fn process_of_mut(&mut self, tid: Tid) -> Option<&mut Process> {
         let process = self.get(tid)?.process;
         self.process_mut(process)

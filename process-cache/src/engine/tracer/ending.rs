@@ -1,4 +1,4 @@
-//! The end of a task, of its process, and of the units that end with it.
+//! Handles the end of a task, of its process, and of the units that end with it.
 
 use std::sync::mpsc::channel;
 
@@ -12,11 +12,12 @@ use crate::model::fate::{Fate, Line};
 use crate::model::outcome::Ending;
 use crate::model::unit_id::UnitId;
 
-/// Units that read so many files, which others may have read, are stored when there are more.
+/// A unit that reads at least this many files is stored later, in a batch with units that may have
+/// read the same files.
 const SHARED: usize = 16;
 
 impl Tracer {
-    /// A task is about to go; with the last of its process, units end.
+    /// Handles the exit of a task; with the last task of a process, units end.
     pub(super) async fn leaving(&self, tracee: Tracee<PreExit>) -> Tracee<Running> {
         let (tid, status) = (tracee.tid(), tracee.status());
         self.left(tid, status).await;
@@ -47,7 +48,7 @@ impl Tracer {
             if entry.threads > 0 {
                 return;
             }
-            // They leave in any order, and a thread that returned has 0.
+            // Threads exit in any order, and a returned thread has status 0.
             let status = first.or(*other).unwrap_or(status);
             let unclear = other.is_some_and(|other| other != status);
             let units = std::mem::take(&mut entry.units);
@@ -63,13 +64,13 @@ impl Tracer {
         };
         let (units, unit, process, status) = ended;
         if !units.is_empty() {
-            // What others have changed meanwhile.
+            // Changes by other tasks come first.
             self.catch_up_all();
         }
         for id in units.iter().rev() {
             self.conclude(*id, status).await;
         }
-        // What the innermost unit's own count held is over with it.
+        // The innermost unit's own count ends with it.
         let mut session = self.session.borrow_mut();
         session.count_alive(unit, -1);
         let is_command = session
@@ -151,14 +152,14 @@ impl Tracer {
                     });
                 };
                 let captured = captured(&results, &world, &finished, || {
-                    // Nobody may be waiting.
+                    // The receiver may be gone.
                     let _ = sender.send(());
                 });
                 let captured = match captured {
                     Ok(captured) => captured,
                     Err(reason) => return tell(Err(reason)),
                 };
-                // Who has a turn is waited for by those that come after it.
+                // Later commits wait for a unit that has a commit ticket.
                 let is_shared = turn.is_none() && captured.read.len() >= SHARED;
                 let key = finished.key;
                 let store = move || {
@@ -172,13 +173,12 @@ impl Tracer {
             });
         }
         if changes {
-            // Whoever waits for the process must not see it go before its
-            // results are safe.
+            // A process that waits for this one must not see its exit before its results are safe.
             self.handle.blocking(move || secured.recv()).await.ok();
         }
     }
 
-    /// A task is gone.
+    /// Handles the end of a task.
     pub(super) async fn gone(&self, tid: Tid, status: i32) {
         let killed_at_once = {
             let mut session = self.session.borrow_mut();
@@ -209,7 +209,7 @@ impl Tracer {
                 .get(1)
                 .map_or(session.first, |unit| unit.process);
             let left = std::mem::take(&mut session.command_left);
-            // Or it never became a program.
+            // Or it never executed a program.
             let ended = root == tid && (left || session.units.len() <= 1);
             session.command_left = left && !ended;
             ended.then(|| Ending::from_wait(status))
@@ -220,7 +220,7 @@ impl Tracer {
                 (session.jobs.drained(), session.tasks.is_empty())
             };
             match wait {
-                // Nobody else is kept waiting.
+                // No other process is delayed by the wait.
                 Some(wait) if is_last => wait(),
                 Some(wait) => self.handle.blocking(wait).await,
                 None => {}

@@ -1,4 +1,4 @@
-//! An execve: looked up, and what follows it.
+//! Handles an execve: looks it up, and begins a unit on a miss.
 
 use ptrace_async::event::{FileKind, Tid};
 use ptrace_async::memory::Memory;
@@ -31,11 +31,11 @@ use crate::world::locate::{Located, is_regular};
 /// A unit that begins when an execve succeeds.
 pub(super) struct Next {
     keyed: Result<Keyed, KeyError>,
-    /// Where the limits in the key are known from.
+    /// Source of the limits in the key.
     limits: Option<Known>,
     argv: Vec<Vec<u8>>,
     path: FilePath,
-    /// Where the path of the program leads.
+    /// The resolved path of the program.
     real: FilePath,
     miss: Missed,
     temporary: bool,
@@ -45,13 +45,13 @@ pub(super) struct Next {
 /// An execve that is about to happen.
 struct Asked {
     execution: Execution,
-    /// Where the limits in the key are known from.
+    /// Source of the limits in the key.
     limits: Option<Known>,
-    /// The unit that makes it.
+    /// The unit that makes the call.
     unit: UnitId,
     /// Whether its result is to be looked up.
     lookup: bool,
-    /// It is given a temporary file.
+    /// Whether an argument names a temporary file.
     temporary: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) enum Attempt {
 }
 
 impl Tracer {
-    /// An execve is about to happen.
+    /// Handles an execve that is about to happen.
     pub(super) async fn execution(
         &self,
         tracee: Tracee<Prehook>,
@@ -73,7 +73,7 @@ impl Tracer {
         envp: u64,
     ) -> Attempt {
         let tid = tracee.tid();
-        // What is not there fails by itself, and the failure is a fact.
+        // An execve of a missing file fails by itself, and the failure is a fact.
         if classify(&path) != Class::Ordinary {
             return Attempt::Run(tracee, None);
         }
@@ -180,7 +180,7 @@ impl Tracer {
         let mut session = self.session.borrow_mut();
         let unit = session.unit_of(tid)?;
         if shows_environment(path.as_bytes(), argv) {
-            // Its own key has all variables, those of the units above do not.
+            // The program's own key has all variables; keys of its ancestors do not.
             session.mark_uncacheable(
                 unit,
                 "prints its whole environment, with variables of the session",
@@ -193,7 +193,7 @@ impl Tracer {
         });
         let descriptors = open_descriptors(&mut session, tid, &tokens);
         let temporary = argv.iter().any(|arg| {
-            // By itself, or as the value of an option.
+            // A temporary file as an argument, or as the value of an option.
             let value = arg.rsplit(|byte| *byte == b'=').next();
             value.is_some_and(|value| session.shared_files.is_temporary(value))
         });
@@ -227,8 +227,8 @@ impl Tracer {
         })
     }
 
-    /// Makes the key of an execve, and looks for a result if it is to be looked up. Files that
-    /// were `seen` just now are not looked at again; where that took long, none is left.
+    /// Makes the key of an execve, and looks up a result if required. Files `seen` just now are
+    /// not examined again. If that took long, `seen` is cleared.
     async fn look_up(
         &self,
         execution: Execution,
@@ -245,7 +245,7 @@ impl Tracer {
             let (world, results) = (session.world.clone(), session.store.clone());
             (keys, world, results, remote, relocation)
         };
-        // Most are answered in less time than another thread takes to wake.
+        // Most lookups take less time than waking another thread.
         let keyed = keys.key_at_once(&execution, &world, &mut |image| {
             let known = seen.iter().find(|known| known.given == *image);
             let real = |located: &Located| Some(located.resource.clone());
@@ -275,7 +275,7 @@ impl Tracer {
             (Some(keyed), Some(miss)) => (keyed, Some(Ok(Lookup::Miss(miss)))),
             (Some(keyed), None) if keyed.is_err() || !lookup => (keyed, None),
             (keyed, _) => {
-                // That takes long enough for them to change.
+                // This takes long enough for the files to change.
                 seen.clear();
                 let rest = move || {
                     let keyed = keyed.unwrap_or_else(|| keys.weak_key(&execution, &world));
@@ -309,8 +309,8 @@ impl Tracer {
         }
     }
 
-    /// The files a program is started from are facts to whoever starts it. Where the path of
-    /// the program itself leads. Those that were `seen` just now are not looked at again.
+    /// Notes the files from which a program is started as facts of the unit that starts it.
+    /// Returns the resolved path of the program. Files `seen` just now are not examined again.
     fn note_images(
         &self,
         unit: UnitId,
@@ -331,7 +331,7 @@ impl Tracer {
                 None => session.locator.locate(&image, true),
             };
             session.note_way(unit, &located);
-            // The key was made of those that may be executed.
+            // A key exists only if these files may be executed.
             let granted = keyed.is_ok() && classify(&image) == Class::Ordinary;
             session.executable(unit, &image, &located, granted);
             if image == *program {
@@ -341,7 +341,7 @@ impl Tracer {
         real
     }
 
-    /// The execve succeeded.
+    /// Handles a successful execve.
     pub(super) fn executed(
         &self,
         tracee: Tracee<Exec>,
@@ -349,8 +349,8 @@ impl Tracer {
         next: Option<Next>,
     ) -> Tracee<Running> {
         let (former, now) = (tracee.former(), tracee.tid());
-        // What a thread did that is not the leader; and what others have changed
-        // before the unit begins.
+        // Applies calls of a thread that is not the leader, and changes by others before the unit
+        // begins.
         self.catch_up(now);
         self.catch_up_all();
         let mut session = self.session.borrow_mut();
@@ -394,7 +394,7 @@ impl Tracer {
                 true,
             );
         }
-        // Where reads are not seen, all that can be read is.
+        // If reads are not observed, every readable file counts as read.
         let mut read = Vec::new();
         for (fd, file, _) in session.model.descriptors(now) {
             if fd < 3 || !file.readable || session.descriptions.is_jobserver(file.id) {
@@ -416,7 +416,7 @@ impl Tracer {
         }
         let entry = session.tasks.process_or_new(process);
         entry.units.push(id);
-        // A program that gets other rights gets another limit of its stack (execve(2)).
+        // A program with changed credentials gets another stack limit (execve(2)).
         if !unit.ids.are_single() {
             entry.limits = Known::default();
         }
@@ -435,7 +435,7 @@ impl Tracer {
 }
 
 impl Session {
-    /// Fills in what is known of a unit when it begins.
+    /// Fills in the known properties of a unit at its beginning.
     fn begin_unit(&mut self, unit: &mut Unit, next: Next, now: Tid, above: UnitId) {
         unit.argv = next.argv;
         unit.miss = next.miss;
@@ -477,7 +477,7 @@ impl Session {
         }
     }
 
-    /// Fills in what a unit's key says of it; `real` is where the path of its program leads.
+    /// Fills in the properties from a unit's key; `real` is the resolved path of its program.
     fn begin_keyed(&mut self, unit: &mut Unit, keyed: Keyed, real: &FilePath, now: Tid) {
         unit.policy = keyed.policy;
         unit.left_out = keyed.left_out;
@@ -488,7 +488,7 @@ impl Session {
         if let Some(reason) = unit.policy.unknown {
             unit.mark_uncacheable(reason, true);
         }
-        // dd tells its speed on descriptor 2, if anybody listens.
+        // dd prints its speed on descriptor 2, which matters only if a process reads that.
         let unheard = self.model.file(now, 2).is_none_or(|file| {
             matches!(file.kind, FileKind::CharDevice(0x103))
                 || file
@@ -512,9 +512,9 @@ impl Session {
     }
 }
 
-/// Properties of the scripts in a program's arguments, and in a bash's environment.
+/// Returns the properties of the scripts in a program's arguments, and in a bash's environment.
 fn found_in_arguments(unit: &Unit, keyed: &Keyed) -> Found {
-    // A bash takes functions from its environment.
+    // A bash imports functions from its environment.
     let scripts = unit.policy.scripts;
     let environment = &keyed.key_parts.environment;
     let environment = environment.iter().filter(|_| scripts == Scripts::Bash);
@@ -523,7 +523,7 @@ fn found_in_arguments(unit: &Unit, keyed: &Keyed) -> Found {
     found.fold(Found::default(), Found::and)
 }
 
-/// Properties of a unit that decide whether its result can move to another directory.
+/// Returns properties of a unit that decide whether its result can move to another directory.
 fn moved(relocation: &Relocation, unit: &Unit, keyed: &Keyed, real: &FilePath) -> Moved {
     let environment = &keyed.key_parts.environment;
     let read = keyed.read();
@@ -547,7 +547,7 @@ fn moved(relocation: &Relocation, unit: &Unit, keyed: &Keyed, real: &FilePath) -
     }
 }
 
-/// The descriptors that stay open over an execve; those of a jobserver are noted.
+/// Returns the descriptors that stay open over an execve, and notes those of a jobserver.
 fn open_descriptors(session: &mut Session, tid: Tid, tokens: &[i32]) -> Vec<Descriptor> {
     let mut found = Vec::new();
     let descriptors = session
@@ -581,16 +581,16 @@ fn open_descriptors(session: &mut Session, tid: Tid, tokens: &[i32]) -> Vec<Desc
     descriptors
 }
 
-/// The size of a page.
+/// The size of a page (bytes).
 const PAGE: u64 = 4096;
 
 /// Reads NULL-terminated arrays of strings.
 fn strings(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Texts; 2] {
-    /// How much of each string is read at first: most are shorter.
+    /// Bytes of each string that are read at first: most are shorter.
     const START: u64 = 128;
     let pointers = pointers(tracee, arrays);
-    // All at once, none of them beyond its page; those of a page and of the pages after
-    // it as one range, since the kernel pins the pages of each.
+    // Reads all in one call, each up to the end of its page. Strings in one page and the next
+    // pages are one range, since the kernel pins the pages of each range.
     let mut ranges: Vec<(u64, u64)> = Vec::new();
     let mut sorted = pointers.concat();
     sorted.sort_unstable();
@@ -604,7 +604,7 @@ fn strings(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Texts; 2] {
         }
     }
     let bytes = tracee.read_ranges(&ranges);
-    // Where each range is among the bytes.
+    // Offset of each range among the bytes.
     let mut places = Vec::with_capacity(ranges.len());
     let mut before = 0;
     for (from, len) in ranges {
@@ -631,11 +631,11 @@ fn strings(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Texts; 2] {
     })
 }
 
-/// Reads NULL-terminated arrays of pointers; none at address 0 is an empty one.
+/// Reads NULL-terminated arrays of pointers; an array at address 0 is empty.
 fn pointers(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Vec<u64>; 2] {
-    /// How much is read at once.
+    /// Bytes per read.
     const CHUNK: u64 = 1024;
-    // The beginnings of both at once.
+    // Reads the beginnings of both in one call.
     let starts = arrays.map(|at| (at, CHUNK.min(PAGE - at % PAGE)));
     let both = match arrays {
         [0, _] | [_, 0] => Vec::new(),

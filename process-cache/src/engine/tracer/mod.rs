@@ -1,9 +1,8 @@
-//! The function of each traced task.
+//! Follows each traced task.
 //!
-//! A task's stops become events of the process model, which become
-//! observations and changes of its unit. At an execve the program is looked up:
-//! on a hit its files are restored and a stand-in is executed in its place; on
-//! a miss a new unit begins.
+//! A task's stops become events of the process model, and those become observations and changes of
+//! its unit. At an execve the program is looked up. On a hit its files are restored, and a
+//! stand-in is executed in its place. On a miss a new unit begins.
 
 mod ending;
 mod execution;
@@ -29,18 +28,18 @@ use crate::model::outcome::Ending;
 /// A message to the process that waits for the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Notice {
-    /// The command's first process has this id.
+    /// The id of the command's first process.
     Started(Tid),
     /// Job control stopped it.
     Stopped {
         /// By this signal.
         signal: i32,
-        /// Its terminal sent that to its whole job.
+        /// Whether the terminal sent the signal to the whole job.
         from_terminal: bool,
     },
     /// It has ended.
     Ended(Ending),
-    /// Something the user should know.
+    /// A warning for the user.
     Warning(String),
 }
 
@@ -53,14 +52,13 @@ pub struct Tracer {
     pub handle: Handle,
     /// [`crate::key::machine::digest`].
     pub machine: Digest,
-    /// The key of the command itself, computed before tracing began, and why
-    /// it was not found.
+    /// The key of the command itself, computed before tracing, and the reason of its miss.
     pub root: Rc<(Result<Keyed, KeyError>, Missed)>,
-    /// Units that take less are not stored.
+    /// Shorter units are not stored (µs).
     pub min_us: u64,
-    /// Told about the command.
+    /// Receives notices about the command.
     pub notify: Rc<dyn Fn(Notice)>,
-    /// Whether there is a filter; without one set-uid programs are let go.
+    /// Whether a seccomp filter is installed; without one, set-uid programs are detached.
     pub filtered: bool,
 }
 
@@ -75,8 +73,8 @@ impl Tracer {
         let mut next: Option<Next> = None;
         let mut running = tracee.resume();
         if is_first {
-            // It installs its filter meanwhile, on another CPU if there is one: the
-            // front, which waits for news, would be woken there.
+            // The task installs its filter meanwhile, on another CPU if there is one. A notice
+            // would wake the front process on that CPU.
             self.prepare();
             (self.notify)(Notice::Started(tid));
         }
@@ -124,7 +122,7 @@ impl Tracer {
         }
     }
 
-    /// Makes ready what the command is going to be started with.
+    /// Prepares data that the start of the command needs.
     fn prepare(&self) {
         if let (Ok(keyed), _) = &*self.root
             && let Some(loader) = keyed.images.last().filter(|last| **last != keyed.program)
@@ -134,17 +132,16 @@ impl Tracer {
         }
     }
 
-    /// The first task: what it has open belongs to the outside.
+    /// Adopts the first task: its open files belong to the outside.
     fn adopt(&self, tid: Tid) {
         let mut session = self.session.borrow_mut();
-        // It is a copy of the front process, in all that it keeps when it executes.
+        // The task is a copy of the front process in everything that it keeps at an execve.
         let front = session.front;
         if session.model.tasks().any(|task| task == front) {
             let _ = session.model.spawned(front, tid, 0);
             session.model.exited(front);
         } else {
-            // The child is ours and stopped, so this can only fail if it was
-            // killed; then nothing follows.
+            // The child is stopped, so this can fail only if it was killed; then no event follows.
             let mut same = |one, other| crate::platform::os::same_description(tid, one, other);
             let _ = session.model.adopt_comparing(tid, tid, &mut same);
         }
@@ -155,9 +152,8 @@ impl Tracer {
         session.tasks.process_or_new(tid).threads = 1;
     }
 
-    /// A task is stopped by job control. Whoever waits is told of the first
-    /// thread of the command; the others follow, and may do so after the
-    /// command was continued already.
+    /// Handles a job-control stop of a task. The front process is notified for the first thread of
+    /// the command. Other threads follow, perhaps after the command was continued.
     fn stopped(&self, tid: Tid, signal: i32) {
         let mut session = self.session.borrow_mut();
         let command = session
@@ -182,7 +178,7 @@ impl Tracer {
         }
     }
 
-    /// Each thread is interrupted when its process is continued.
+    /// Handles a continued task: each thread gets this event when its process is continued.
     fn continued(&self, tid: Tid) {
         if let Some(task) = self.session.borrow_mut().tasks.get_mut(tid) {
             task.stop_told = false;
@@ -223,7 +219,7 @@ impl Tracer {
     }
 
     async fn prehook(&self, mut tracee: Tracee<Prehook>, next: &mut Option<Next>) -> Onward {
-        // An error means that the tracee is gone, which its next stop says.
+        // An error means that the tracee is gone, which its next stop reports.
         let _ = tracee.keep_traced();
         let tracee = match tracee.emulate_ptrace().await {
             ptrace_async::runtime::Emulation::Answered(running) => return Onward::Running(running),
@@ -288,11 +284,11 @@ impl Tracer {
             .as_ref()
             .is_some_and(|pending| pending.writes_to().is_some())
         {
-            // What others have written before is to come before it.
+            // Earlier writes of other tasks come first.
             self.catch_up_all();
         }
         if !wait.is_empty() {
-            // The present content is still being digested: the change waits.
+            // The change waits for the digest of the present content.
             self.handle
                 .blocking(move || {
                     for content in wait {
@@ -309,8 +305,8 @@ impl Tracer {
                     *next = new.map(|new| *new);
                 }
                 Attempt::Fails(same, error) => {
-                    // Nobody waits to be told so. If it comes into being just now,
-                    // nobody knows what is executed.
+                    // No process waits for this. If the file appears just now, the executed file
+                    // is unknown.
                     self.failed(&same, pending, &before, error);
                     return Onward::Running(same.resume());
                 }
@@ -328,7 +324,7 @@ impl Tracer {
         Onward::Running(tracee.resume())
     }
 
-    /// Applies that a call fails which has not been made yet.
+    /// Applies the failure of a call that has not been made yet.
     fn failed(
         &self,
         tracee: &Tracee<Prehook>,

@@ -1,4 +1,4 @@
-//! Skipping: what happens instead of running a program.
+//! Skips a program: restores its effects and executes a stand-in.
 
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
@@ -27,13 +27,13 @@ use crate::world::World;
 
 /// The result of an attempt to skip.
 pub(super) enum Applied {
-    /// The stand-in was executed: the stop that followed.
+    /// The stand-in was executed; the stop that followed.
     Skipped(Stop),
-    /// Nothing was changed, for this reason; the program must run.
+    /// Nothing was changed for this reason, and the program must run.
     Refused(Tracee<Prehook>, String),
 }
 
-/// The replacement of a skipped program.
+/// A program to skip.
 pub(super) struct Skipped<'a> {
     /// Its recorded outcome.
     pub outcome: Outcome,
@@ -41,12 +41,12 @@ pub(super) struct Skipped<'a> {
     pub argv: &'a [Vec<u8>],
     /// Its key.
     pub keyed: Option<&'a Keyed>,
-    /// When it was about to begin.
+    /// The time of its execve.
     pub asked: Instant,
 }
 
 impl Tracer {
-    /// Establishes an outcome and lets a stand-in take the program's place.
+    /// Establishes an outcome and lets a stand-in run in place of the program.
     pub(super) async fn skip(
         &self,
         mut tracee: Tracee<Prehook>,
@@ -101,8 +101,7 @@ impl Tracer {
             Err(reason) => return Applied::Refused(tracee, reason),
         };
         if let Err(error) = redirect(&mut tracee, &file) {
-            // The files are as they would be; running the program makes them
-            // again.
+            // The files are already restored; running the program makes them again.
             return Applied::Refused(tracee, format!("cannot be redirected: {error}"));
         }
         {
@@ -115,11 +114,11 @@ impl Tracer {
             session.report_skipped((tid, unit), &outcome, (argv, keyed), asked, &stream);
         }
         let stop = tracee.resume_to_exit().stop().await;
-        // The image lives on in the process.
+        // The process keeps the image alive.
         drop(file);
         if let Stop::Posthook(_) = &stop {
-            // The stand-in could not be executed, and the program cannot be
-            // told why its call failed.
+            // The stand-in could not be executed, and the program cannot be told why its call
+            // failed.
             let mut session = self.session.borrow_mut();
             if let Some(task) = session.tasks.get_mut(tid) {
                 task.skipped = false;
@@ -131,9 +130,9 @@ impl Tracer {
 }
 
 impl Session {
-    /// A unit depends on what a child that is skipped depends on.
+    /// Adds the facts of a skipped child to its parent.
     fn inherit_facts(&mut self, tid: Tid, unit: UnitId, outcome: &Outcome, keyed: Option<&Keyed>) {
-        // What it depends on is what was there before it did anything.
+        // The child depends on the state before its own effects.
         self.locator.revalidate_directories();
         let policy = keyed.map_or(Policy::STRICT, |keyed| keyed.policy);
         self.use_for(tid, unit, &policy);
@@ -232,14 +231,14 @@ fn establish(
     Ok((file, stream))
 }
 
-/// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written below
-/// the stack pointer, where nothing lives.
+/// Redirects an execve: the call's path becomes `/proc/PID/fd/N`, written to unused memory below
+/// the stack pointer.
 ///
 /// # Errors
 /// When the tracee's stack cannot be written.
 fn redirect(tracee: &mut Tracee<Prehook>, file: &std::fs::File) -> std::io::Result<()> {
     let path = format!("/proc/{}/fd/{}\0", std::process::id(), file.as_raw_fd());
-    // 128 bytes below the stack pointer belong to the running function.
+    // The 128 bytes below the stack pointer belong to the running function.
     let address = (tracee.stack_pointer() - 128 - path.len() as u64) & !15;
     tracee.write(address, path.as_bytes())?;
     let call = tracee.invocation();
