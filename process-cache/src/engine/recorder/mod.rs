@@ -72,7 +72,7 @@ impl Session {
                 && stat.st_nlink > 1
                 && !is_directory(stat)
             {
-                self.shared_files.relink(&stat);
+                self.shared_files.relink(stat);
             }
             if let Ok(stat) = &located.stat
                 && is_regular(stat)
