@@ -1,17 +1,17 @@
-//! The order in which units record their results.
+//! The order in which units commit their results.
 //!
-//! What is known of a unit tells something about the one that it is part of, and several
-//! threads record. So each has its turn from the moment when its unit ended, and whoever
-//! misses something waits for those before it.
+//! Facts about a part decide whether the unit that contains it can move, and several threads
+//! commit. So each unit takes a ticket when it ends. A unit that lacks information about a part
+//! waits for all earlier tickets.
 //!
-//! **Invariant:** turns are taken in the order in which the work on them begins, so that
-//! nobody waits for work that waits for a thread.
+//! **Invariant:** tickets are taken in the order in which the work on them begins, so that no work
+//! waits for work that has no thread yet.
 
 use crate::platform::lock::{lock, wait};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// The turns that are not over.
+/// The tickets that are not finished.
 #[derive(Debug, Default)]
 pub(super) struct CommitOrder {
     open: Mutex<Open>,
@@ -24,7 +24,7 @@ struct Open {
     turns: BTreeSet<u64>,
 }
 
-/// A turn; it is over when this is dropped.
+/// A ticket; it is finished when this is dropped.
 #[derive(Debug)]
 pub struct CommitTicket {
     turns: Arc<CommitOrder>,
@@ -38,7 +38,7 @@ impl CommitOrder {
 }
 
 impl CommitTicket {
-    /// The next one of these.
+    /// Takes the next ticket.
     pub(super) fn take(turns: Arc<CommitOrder>) -> Self {
         let number = {
             let mut open = turns.lock();
@@ -50,7 +50,7 @@ impl CommitTicket {
         Self { turns, number }
     }
 
-    /// Waits until all turns before this one are over.
+    /// Waits until all earlier tickets are finished.
     pub(super) fn wait(&self) {
         let mut open = self.turns.lock();
         while open.turns.first().is_some_and(|first| *first < self.number) {

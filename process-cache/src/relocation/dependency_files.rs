@@ -1,28 +1,30 @@
-//! Lists of what a compiler read (`gcc -MD`), which make and ninja understand.
+//! Dependency files of compilers (`gcc -MD`), which make and ninja read.
 //!
-//! A compiler that was given its files by their full names lists them so, and the list mentions the
-//! base directory. It is kept as a template: its names, those in a base directory with the base
-//! directory's name, and written anew at another place, in lines as long as gcc's are there (gcc's
+//! A compiler that gets absolute paths lists absolute paths, and so the list mentions the base
+//! directory. It is stored as a template, in which the base directory's name replaces its path. In
+//! another directory the list is written again, with lines wrapped as gcc would wrap them (gcc's
 //! `mkdeps.cc`, `make_write_name`).
 //!
-//! **Invariant:** a list is kept so only if writing its template here gives its bytes.
+//! **Invariant:** a list becomes a template only if writing the template here gives the same
+//! bytes.
 
 use super::Relocation;
 use crate::model::outcome::Effect;
 use crate::policy::base_dirs::{BaseDir, MARK};
 use crate::store::Store;
 
-/// How long gcc's lines are, in bytes.
+/// The line width of gcc, in bytes.
 const WIDTH: usize = 72;
 /// Separator of wrapped lines.
 const WRAP: &[u8] = b" \\\n ";
-/// Longer ones are not kept, in bytes.
+/// Longer lists are not converted, in bytes.
 const LONGEST: usize = 4 << 20;
 /// Prefix of a base directory's name in the path of an effect whose content is a template.
 const PLUS: &[u8] = b"/\0+";
 
 impl Relocation {
-    /// The template of a list; `None` if it is none, or mentions a base directory in another way.
+    /// Returns the template of a list; `None` if it is no list, or mentions a base directory in
+    /// another way.
     pub(super) fn template(&self, list: &[u8]) -> Option<Vec<u8>> {
         if list.len() > LONGEST || !self.base_dirs.all().iter().all(is_plain) {
             return None;
@@ -36,7 +38,7 @@ impl Relocation {
             rest = &rest[at + WRAP.len()..];
         }
         template.extend_from_slice(rest);
-        // Names that are written in another way than they are.
+        // Names that are escaped in the list.
         if template.iter().any(|byte| b"\\$#\t\0".contains(byte)) {
             return None;
         }
@@ -57,7 +59,7 @@ impl Relocation {
             }
             named.extend_from_slice(rest);
             done += word.len();
-            // What ended the word.
+            // The separator that ended the word.
             named.extend(template.get(done));
             done += 1;
         }
@@ -65,7 +67,7 @@ impl Relocation {
         (self.written(&named)? == list).then_some(named)
     }
 
-    /// The list that a template is here.
+    /// Returns the list that a template gives here.
     fn written(&self, template: &[u8]) -> Option<Vec<u8>> {
         if template.len() > LONGEST || !self.base_dirs.all().iter().all(is_plain) {
             return None;
@@ -96,11 +98,11 @@ impl Relocation {
         Some(list)
     }
 
-    /// Makes an effect's content a template, and says so in its path, which has the name
-    /// of its root already.
+    /// Replaces an effect's content by a template and marks this in the effect's path, which
+    /// already contains the base directory's name.
     ///
     /// # Errors
-    /// What the store says.
+    /// Errors of the store.
     pub(super) fn keep_template(
         store: &Store,
         effect: &mut Effect,
@@ -125,10 +127,10 @@ impl Relocation {
         Ok(())
     }
 
-    /// Writes the lists that a result of another place has as templates.
+    /// Writes the lists that a result of another directory contains as templates.
     ///
     /// # Errors
-    /// Why one cannot be written.
+    /// The reason why one cannot be written.
     pub(super) fn write_lists(
         &self,
         store: &Store,
@@ -161,7 +163,7 @@ impl Relocation {
     }
 }
 
-/// Whether a base directory is written in such a list as it is.
+/// Whether such a list contains the base directory's path without escapes.
 fn is_plain(root: &BaseDir) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"/._-+,@".contains(byte);
     root.path.iter().all(is_plain)
@@ -182,7 +184,7 @@ mod tests {
     }
 
     const HERE: &str = "/home/somebody/project";
-    /// As gcc 12 writes it.
+    /// The output of gcc 12.
     const LIST: &str = "\
 a.o: /home/somebody/project/src/a.c /usr/include/stdc-predef.h \\
  /home/somebody/project/src/a.h local.h b.h \\
@@ -209,12 +211,12 @@ local.h:
     fn text_that_no_compiler_writes_is_no_dependency_file() {
         let here = at(HERE);
         for other in [
-            // In lines of other lengths.
+            // Lines are wrapped at another width.
             "a.o: b.h \\\n /home/somebody/project/a.h\n",
-            // Written in another way than it is called.
+            // Escaped in another way than gcc does.
             "a.o: /home/somebody/project/a\\ b.h\n",
             "a.o: /home/somebody/project/a$$b.h\n",
-            // A mention that is no name of a file.
+            // A mention that is no file name.
             "a.o: x/home/somebody/project/a.h\n",
             "a.o: /home/somebody/project/a.h",
             "",

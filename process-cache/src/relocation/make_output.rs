@@ -1,7 +1,7 @@
 //! Messages of make that name a directory in a known form.
 //!
-//! Of two kinds of output it is known what make would write at another place, so that a result that
-//! may move has the base directory's name there:
+//! For two kinds of output, it is known what make would write in another directory. A movable
+//! result has the base directory's name there:
 //!
 //! - `make[1]: Entering directory '/home/ann/w/src'`: one line in one call, of the
 //!   directory that it works in as the kernel calls it (`log_working_directory` in GNU
@@ -27,7 +27,7 @@ const MAPS: [&[u8]; 3] = [
     b"-fmacro-prefix-map=",
     b"-fdebug-prefix-map=",
 ];
-/// More than this in one call is looked at by nobody, in bytes.
+/// Longer writes are not examined, in bytes.
 const LONGEST: usize = 64 << 10;
 
 /// Whether a program is make.
@@ -35,13 +35,14 @@ pub(crate) fn is_make(program: &[u8]) -> bool {
     matches!(plain_name(program), b"make" | b"gmake")
 }
 
-/// Whether these bytes, written in one call of make's in the directory `cwd`, say that it
-/// enters or leaves this directory.
+/// Whether these bytes, written in one call by make in the directory `cwd`, say that make enters
+/// or leaves this directory.
 pub(crate) fn names_directory(cwd: &[u8], bytes: &[u8]) -> bool {
     parts(bytes).is_some_and(|(_, directory)| directory == cwd)
 }
 
-/// Such a line up to the directory, and this; nothing where it is none.
+/// Splits such a line into the text before the directory, and the directory; `None` for other
+/// lines.
 fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
     let names = [&b"gmake"[..], b"make"];
     let rest = names.iter().find_map(|name| line.strip_prefix(*name))?;
@@ -60,13 +61,14 @@ fn parts(line: &[u8]) -> Option<(&[u8], &[u8])> {
     (directory.first() == Some(&b'/')).then_some((&line[..head], directory))
 }
 
-/// Whether a word may begin behind these bytes, or end before them.
+/// Whether `byte` may precede or follow a word.
 fn is_between(byte: Option<&u8>) -> bool {
     byte.is_none_or(|byte| b" \t\n\"'=\\".contains(byte))
 }
 
 impl Relocation {
-    /// The options that replace a base directory, among what a program was given.
+    /// Returns the options that replace a base directory, among a program's arguments and
+    /// variables.
     pub(crate) fn maps_given<'t>(&self, texts: impl Iterator<Item = &'t [u8]>) -> Vec<Vec<u8>> {
         let mut given: Vec<Vec<u8>> = Vec::new();
         for text in texts {
@@ -78,7 +80,7 @@ impl Relocation {
                 let Some(begin) = begin.filter(|begin| is_between(text[..*begin].last())) else {
                     continue;
                 };
-                // To the end of the word.
+                // Up to the end of the word.
                 let new = &text[place.end + 1..];
                 let length = new.iter().position(|byte| is_between(Some(byte)));
                 let end = place.end + 1 + length.unwrap_or(new.len());
@@ -91,7 +93,7 @@ impl Relocation {
         given
     }
 
-    /// Where options in a text have a base directory's path, and which base directory.
+    /// Returns where options in a text contain a base directory's path, and which base directory.
     fn mapped<'r>(&'r self, text: &[u8]) -> Vec<(Range<usize>, &'r BaseDir)> {
         let mut found = Vec::new();
         for map in MAPS {
@@ -108,7 +110,7 @@ impl Relocation {
         found
     }
 
-    /// Whether all mentions of a base directory in what make wrote are options that it was given.
+    /// Whether make's output mentions base directories only in options that make was given.
     pub(crate) fn repeats_arguments(&self, given: &[Vec<u8>], bytes: &[u8]) -> bool {
         if given.is_empty() || bytes.len() > LONGEST || bytes.contains(&0) {
             return false;
@@ -126,7 +128,7 @@ impl Relocation {
         rest != bytes && !self.mention.is_in(&rest)
     }
 
-    /// Where the paths of base directories are in what make said.
+    /// Returns the positions of base directories' paths in make's output.
     fn places<'r>(&'r self, said: &[u8]) -> Vec<(Range<usize>, &'r BaseDir)> {
         let Some((head, directory)) = parts(said) else {
             return self.mapped(said);
@@ -136,7 +138,7 @@ impl Relocation {
         place.into_iter().collect()
     }
 
-    /// The message with each base directory replaced.
+    /// Returns the message with each base directory replaced.
     fn with(&self, said: &[u8], instead: impl Fn(&BaseDir) -> Vec<u8>) -> Vec<u8> {
         let mut changed = Vec::with_capacity(said.len());
         let mut copied = 0;
@@ -149,19 +151,19 @@ impl Relocation {
         changed
     }
 
-    /// All else that it says.
+    /// Returns the rest of the message.
     pub(super) fn without_directories(&self, said: &[u8]) -> Vec<u8> {
         self.with(said, |_| Vec::new())
     }
 
-    /// The same with the names of base directories; nothing unless that gives the same bytes again
-    /// here.
+    /// Returns the message with names of base directories; `None` unless the reverse replacement
+    /// here gives the same bytes.
     pub(super) fn with_names(&self, said: &[u8]) -> Option<Vec<u8>> {
         let named = self.with(said, |root| [MARK, root.name.as_bytes()].concat());
         (self.with_local_directories(&named)? == said).then_some(named)
     }
 
-    /// The message that make would write here; `None` where there is no such base directory.
+    /// Returns the message that make would write here; `None` if there is no such base directory.
     pub(super) fn with_local_directories(&self, named: &[u8]) -> Option<Vec<u8>> {
         let is_name = |byte: &u8| byte.is_ascii_alphanumeric() || b"-_".contains(byte);
         let mut said = Vec::with_capacity(named.len());
@@ -221,7 +223,7 @@ mod tests {
                 "cc -ffile-prefix-map=/home/ann/w=. -fdebug-prefix-map=/home/ann/w=/x -c a.c\n",
                 "cc -ffile-prefix-map=/p=. -fdebug-prefix-map=/p=/x -c a.c\n",
             ),
-            // Of no base directory.
+            // Outside all base directories.
             (
                 "make: Entering directory '/home/ann/w2'\n",
                 "make: Entering directory '/home/ann/w2'\n",

@@ -1,20 +1,21 @@
-//! Relocation: directories whose place does not count.
+//! Relocation: reuses results in another directory.
 //!
-//! A user names directories (`--root`), such as the checkout, and a result that was recorded in one
-//! checkout is found in another one, at another place. Such a result is *movable*. It is stored a
-//! second time, under a key and with facts and effects in which the path of each base directory is
-//! replaced by its name: `/\0NAME/src/x.c`, which is no path of any file. A lookup puts the path of
-//! its own base directory there.
+//! A user names base directories (`--root`), such as the checkout. A result that was recorded in
+//! one checkout is then found in another one. Such a result is *movable*. It is stored a second
+//! time, under a key and with facts and effects in which the base directory's name replaces its
+//! path: `/\0NAME/src/x.c`, which is no path of any file. A lookup replaces the name by the path
+//! of its own base directory.
 //!
-//! What a program is told of the place (arguments, variables, directories, descriptors) is replaced
-//! only where it is a path as a whole ([`BaseDirs::text`]); where it is anything else it stays, and
-//! then the keys of two places differ. The rest decides whether a result is stored so at all
-//! ([`relocatable`]): nothing that the unit read, and nothing that it made, may mention a base directory
-//! in any form ([`path_occurrences`]), and of its programs it must be known what they do with paths
-//! ([`path_use`]), or else two runs at different places must have left the same ([`relocatable`]).
+//! Inputs that mention a location (arguments, variables, directories, descriptors) are replaced
+//! only where they are whole paths ([`BaseDirs::text`]). Any other mention stays, and then the
+//! keys of two directories differ. Further conditions decide whether a result is stored as movable
+//! ([`relocatable`]). Neither the files that the unit read nor those that it made may mention a
+//! base directory in any form ([`path_occurrences`]). Its programs must use paths in a known way
+//! ([`path_use`]), or two runs in different directories must have left the same result
+//! ([`relocatable`]).
 //!
-//! What holds of some places only is stored as a [`Condition`]: a fact about a base directory,
-//! which is asked like any other fact.
+//! A property that holds only in some directories is stored as a [`Condition`]: a fact about a
+//! base directory, queried like any other fact.
 
 mod commit_order;
 mod dependency_files;
@@ -42,14 +43,14 @@ use crate::policy::base_dirs::{BaseDir, BaseDirs, MARK};
 use crate::store::{Lookup, Store, StoreError};
 use crate::world::World;
 
-/// Finds results of other places, and stores results for them.
+/// Finds results of other directories, and stores results for them.
 #[derive(Debug)]
 pub struct Relocation {
     base_dirs: Arc<BaseDirs>,
     mention: PathOccurrences,
-    /// Whether contents mention a base directory, as far as that is known.
+    /// Whether contents mention a base directory, as far as known.
     known: Mutex<FxHashMap<Digest, bool>>,
-    /// Those among them that the store need not be told.
+    /// Contents in `known` that the store knows already.
     kept: Mutex<FxHashSet<Digest>>,
     /// Digests of outputs that are known not to depend on the directory.
     settled: Mutex<FxHashSet<Digest>>,
@@ -97,17 +98,17 @@ impl Relocation {
         }
     }
 
-    /// The directories.
+    /// Returns the base directories.
     pub fn base_dirs(&self) -> &Arc<BaseDirs> {
         &self.base_dirs
     }
 
-    /// The turn of a unit that has ended: see [`CommitTicket`].
+    /// Takes the commit ticket of a unit that has ended: see [`CommitTicket`].
     pub fn turn(&self) -> CommitTicket {
         CommitTicket::take(self.turns.clone())
     }
 
-    /// Recalls which contents do not mention a base directory, as earlier runs found.
+    /// Loads the contents that earlier runs found free of base directories.
     pub fn recall(&self, store: &Store) {
         let clean = store.clean_contents(&self.signature());
         let mut kept = lock(&self.kept);
@@ -116,7 +117,7 @@ impl Relocation {
         kept.extend(clean);
     }
 
-    /// Tells the store which contents do not mention a base directory.
+    /// Stores which contents do not mention a base directory.
     pub fn keep(&self, store: &Store) {
         let mut kept = lock(&self.kept);
         let known = lock(&self.known);
@@ -125,13 +126,13 @@ impl Relocation {
             .map(|(digest, _)| *digest)
             .filter(|digest| !kept.contains(digest))
             .collect();
-        // Not to know it costs reading them again.
+        // On failure, the contents are read again.
         if store.add_clean_contents(&self.signature(), &fresh).is_ok() {
             kept.extend(fresh);
         }
     }
 
-    /// Names the base directories, and how they are looked for.
+    /// Identifies the base directories and the search method.
     fn signature(&self) -> Digest {
         let mut hasher = blake3::Hasher::new_derive_key("pcache mentions 1");
         for root in self.base_dirs.all() {
@@ -141,7 +142,7 @@ impl Relocation {
         Digest(*hasher.finalize().as_bytes())
     }
 
-    /// Answers a question in which base directories have names.
+    /// Answers a query that contains names of base directories.
     pub(crate) fn ask(&self, query: &Query, ask: &mut dyn FnMut(&Query) -> Answer) -> Answer {
         if is_note(query) {
             return match self.condition(query) {
@@ -159,7 +160,7 @@ impl Relocation {
         }
     }
 
-    /// An answer with the names of base directories; `None` where it leads from outside into a base
+    /// Puts names of base directories into an answer; `None` if it leads from outside into a base
     /// directory, or from one into another.
     fn answer(&self, here: &Query, answer: &Answer) -> Option<Answer> {
         let Answer::Path(path) = answer else {
@@ -176,7 +177,7 @@ impl Relocation {
             .then(|| Answer::Path(self.base_dirs.named(path)))
     }
 
-    /// Whether it is a question about a base directory, and which.
+    /// Parses a query about a base directory.
     fn condition(&self, query: &Query) -> Option<(Condition, &BaseDir)> {
         let Query::Link(path) = query else {
             return None;
@@ -199,7 +200,7 @@ impl Relocation {
         Some((condition, root))
     }
 
-    /// The answer of a base directory to a condition.
+    /// Returns the answer of a base directory to a condition.
     fn holds(&self, condition: Condition, root: &BaseDir) -> Answer {
         let part = |part: Option<&[u8]>| {
             part.map_or(Answer::Error(libc::ENOENT), |part| {
@@ -222,7 +223,7 @@ impl Relocation {
         }
     }
 
-    /// A condition with what this place says to it.
+    /// Returns a condition with its answer here.
     fn fact(&self, condition: Condition, root: &BaseDir) -> Fact {
         let what = match condition {
             Condition::Depth => "depth".to_owned(),
@@ -247,7 +248,7 @@ impl Relocation {
         found
     }
 
-    /// Whether a file that has this content mentions a base directory, or has another content.
+    /// Whether the content of a file mentions a base directory, or does not have this digest.
     fn file_contains_paths(&self, path: &Path, digest: &Digest) -> bool {
         let known = lock(&self.known);
         if let Some(known) = known.get(digest) {
@@ -262,7 +263,7 @@ impl Relocation {
         }
     }
 
-    /// The result of another place that holds here, or why there is none.
+    /// Looks up a result of another directory that holds here, or the reason of the miss.
     ///
     /// # Errors
     /// As [`Store::lookup`].
@@ -307,7 +308,7 @@ impl Relocation {
         })
     }
 
-    /// Whether no result of another place holds, if that is seen at a glance.
+    /// Whether a quick check shows that no result of another directory holds.
     pub fn misses_at_once(&self, store: &Store, keyed: &Keyed, world: &World) -> bool {
         keyed.moved.is_none_or(|key| {
             let mut ask = |query: &Query| world.ask(query);
@@ -317,7 +318,7 @@ impl Relocation {
         })
     }
 
-    /// A result of another place as it is here, unless what it depends on speaks of this
+    /// Converts a result of another directory, unless a file on which it depends mentions this
     /// one.
     pub(crate) fn admit(
         &self,
@@ -350,7 +351,7 @@ impl Relocation {
         Ok(here)
     }
 
-    /// A result of another place with the paths that it has here, apart from its facts.
+    /// Converts the effects and output of a result of another directory, without its facts.
     pub(crate) fn effects_here(&self, outcome: &Outcome) -> Result<Outcome, String> {
         let mut here = Outcome {
             facts: Vec::new(),
@@ -369,7 +370,7 @@ impl Relocation {
         Ok(here)
     }
 
-    /// That nothing which was read mentions a base directory.
+    /// Checks that no file that was read mentions a base directory.
     fn reads_nothing_of_it<'f>(
         &self,
         facts: &'f [Fact],
@@ -390,7 +391,7 @@ impl Relocation {
     }
 }
 
-/// A note about a result, as a query that no file answers.
+/// Encodes a note about a result as a query that no file answers.
 fn note(what: &str) -> Query {
     let mut path = MARK.to_vec();
     path.push(0);
@@ -402,7 +403,7 @@ pub(crate) fn is_note(query: &Query) -> bool {
     matches!(query, Query::Link(path) if path.as_bytes().starts_with(b"/\0\0"))
 }
 
-/// A question about other paths.
+/// Applies a function to the paths of a query.
 fn with_paths(
     query: &Query,
     other: &mut dyn FnMut(&FilePath) -> Option<FilePath>,
@@ -414,7 +415,8 @@ fn with_paths(
     Some(query)
 }
 
-/// Gives an effect other paths. What a symbolic link holds is no path of an effect.
+/// Applies a function to the paths of an effect. The target of a symbolic link is no path of an
+/// effect.
 fn effect_paths(
     effect: &mut Effect,
     other: &mut dyn FnMut(&FilePath) -> Option<FilePath>,
@@ -436,7 +438,7 @@ fn effect_paths(
     Some(())
 }
 
-/// Whether a path leads out of where it begins, by its text.
+/// Whether the text of a relative path leads out of its starting directory.
 fn leads_out(path: &[u8]) -> bool {
     let mut depth = 0_usize;
     path.split(|&byte| byte == b'/').any(|part| match part {
@@ -453,7 +455,7 @@ fn leads_out(path: &[u8]) -> bool {
     })
 }
 
-/// The key under which results wait for a second witness.
+/// Returns the key under which results wait for an equal result of another directory.
 fn waiting(key: &WeakKey) -> WeakKey {
     let mut hasher = blake3::Hasher::new_derive_key("pcache result of one place");
     hasher.update(&key.0.0);

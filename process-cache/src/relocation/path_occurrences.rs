@@ -1,39 +1,39 @@
-//! Whether bytes mention a directory.
+//! Finds mentions of a directory in bytes.
 //!
-//! A path can be written in many ways: as it is, with slashes escaped, doubled or replaced,
-//! in capitals, in sixteen bits a character. All of its components, in order, with hardly
-//! anything between them, are taken for it. That finds too much rather than too little,
-//! and still not everything: a digest of a path, or what is packed, does not show it.
+//! A path can be written in many ways: literally, with slashes escaped, doubled or replaced, in
+//! capitals, in 16-bit characters. All its components in order, with little between them, count as
+//! a mention. This finds too much rather than too little. It cannot find a path in a digest or in
+//! compressed data.
 
 use memchr::memmem::Finder;
 
-/// More than this is not between two components, in bytes.
+/// The maximal distance between two components, in bytes.
 const GAP: usize = 6;
-/// Shorter names are in other words by chance.
+/// Shorter names occur in other words by chance (bytes).
 const SHORT: usize = 8;
-/// A slash in other words.
+/// Escape sequences for a slash.
 const ESCAPES: [&[u8]; 7] = [b"2F", b"2f", b"x2F", b"x2f", b"u002F", b"u002f", b"057"];
 
 /// Finds mentions of some directories.
 #[derive(Debug, Default)]
 pub struct PathOccurrences(Vec<Pattern>);
 
-/// Pattern of them.
+/// A search pattern for one directory.
 #[derive(Debug)]
 struct Pattern {
     parts: Vec<Vec<u8>>,
-    /// Which of them is looked for first: the longest.
+    /// Index of the component that is searched first: the longest.
     anchor: usize,
-    /// It, as it may be written.
+    /// Finders for its spellings.
     finders: Vec<Finder<'static>>,
-    /// It, in characters of sixteen bits.
+    /// Finder for its spelling in 16-bit characters.
     wide: Option<Finder<'static>>,
-    /// The components have few letters, so words must begin and end with them.
+    /// Whether the components have few letters, so that words must begin and end with them.
     is_short: bool,
 }
 
 impl PathOccurrences {
-    /// For directories by their components.
+    /// Creates patterns for directories, given by their components.
     pub fn new<'p>(directories: impl Iterator<Item = Vec<&'p [u8]>>) -> Self {
         Self(directories.map(|parts| Pattern::new(&parts)).collect())
     }
@@ -44,7 +44,7 @@ impl PathOccurrences {
     }
 }
 
-/// Whether a component is mentioned: within a word, unless it is short.
+/// Whether a component is mentioned: inside a word, unless it is short.
 pub fn is_part_in(part: &[u8], bytes: &[u8]) -> bool {
     let one = Pattern::new(&[part]);
     if part.len() >= 3 {
@@ -90,7 +90,7 @@ impl Pattern {
             return true;
         }
         self.finders.iter().any(|finder| {
-            // Also those that begin within another one.
+            // Includes overlapping matches.
             let mut from = 0;
             while let Some(found) = finder.find(&bytes[from..]) {
                 let at = from + found;
@@ -103,7 +103,7 @@ impl Pattern {
         })
     }
 
-    /// Whether the anchor that stands there is part of a mention.
+    /// Whether the anchor at this position is part of a mention.
     fn is_at(&self, bytes: &[u8], at: usize) -> bool {
         let end = at + self.parts[self.anchor].len();
         let mut starts = vec![at];
@@ -122,7 +122,7 @@ impl Pattern {
         starts.iter().any(begins) && ends.iter().any(|&end| !is_word(bytes.get(end)))
     }
 
-    /// Where a component begins that ends before one of these places.
+    /// Returns where a component begins that ends before one of these positions.
     fn before(&self, bytes: &[u8], places: &[usize], part: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         for &place in places {
@@ -144,7 +144,7 @@ impl Pattern {
         found
     }
 
-    /// Where a component ends that begins behind one of these places.
+    /// Returns where a component ends that begins behind one of these positions.
     fn after(&self, bytes: &[u8], places: &[usize], part: &[u8]) -> Vec<usize> {
         let mut found = Vec::new();
         for &place in places {
@@ -170,7 +170,7 @@ impl Pattern {
     }
 }
 
-/// Whether these bytes may stand for a slash.
+/// Whether these bytes may represent a slash.
 fn separates(gap: &[u8]) -> bool {
     let sign = |byte: &u8| !byte.is_ascii_alphanumeric();
     let signs = gap.iter().take_while(|byte| sign(byte)).count();
@@ -178,8 +178,8 @@ fn separates(gap: &[u8]) -> bool {
     rest.is_empty() || ESCAPES.contains(&rest)
 }
 
-/// Whether contents are packed, so that nobody sees what they mention: compressed files,
-/// and object files with compressed sections or intermediate code.
+/// Whether contents are compressed, so that mentions cannot be found: compressed files, and object
+/// files with compressed sections or intermediate code.
 pub fn is_packed(bytes: &[u8]) -> bool {
     const PACKED: [&[u8]; 8] = [
         b"\x1f\x8b",
@@ -200,7 +200,7 @@ pub fn is_packed(bytes: &[u8]) -> bool {
     bytes.starts_with(b"\x7fELF") && is_packed_elf(bytes) != Some(false)
 }
 
-/// The contents of an archive of ar(1); `None` where it cannot be read.
+/// Returns the members of an archive of ar(1); `None` if it cannot be parsed.
 fn members_of(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     let mut members = Vec::new();
     while !bytes.is_empty() {
@@ -217,7 +217,7 @@ fn members_of(mut bytes: &[u8]) -> Option<Vec<&[u8]>> {
     Some(members)
 }
 
-/// Whether an ELF file has compressed sections; `None` where it cannot be read.
+/// Whether an ELF file has compressed sections; `None` if it cannot be parsed.
 fn is_packed_elf(bytes: &[u8]) -> Option<bool> {
     const COMPRESSED: u64 = 0x800;
     let number = |at: usize, length: usize| {
@@ -227,13 +227,13 @@ fn is_packed_elf(bytes: &[u8]) -> Option<bool> {
     };
     if memchr::memmem::find(bytes, b".gnu.lto_").is_some()
         || memchr::memmem::find(bytes, b".zdebug").is_some()
-        // Of 64 bits.
+        // 64-bit files only.
         || *bytes.get(4)? != 2
     {
         return Some(true);
     }
     let (table, size, count) = (number(0x28, 8)?, number(0x3a, 2)?, number(0x3c, 2)?);
-    // More sections than can be counted there.
+    // There are more sections than this field can count.
     if table != 0 && count == 0 {
         return None;
     }
@@ -323,7 +323,7 @@ mod tests {
         section[9] = 0x08;
         let packed = [elf.clone(), section].concat();
         assert!(is_packed(&packed));
-        // A section table that is cut.
+        // A truncated section table.
         assert!(is_packed(&elf));
         let archive = |member: &[u8]| {
             let head = format!("{:<48}{:<10}`\n", "a.o/", member.len());

@@ -1,12 +1,12 @@
 //! How programs use the paths that they are given.
 //!
-//! A row of [`programs::PROGRAMS`] says it; the arguments can make it worse.
+//! A row of [`programs::PROGRAMS`] gives the default; arguments can make it worse.
 
 use crate::policy::base_dirs::BaseDirs;
 use crate::policy::plain_name;
 use crate::policy::programs::{self, PathRule, PathUse};
 
-/// The use that a program makes of paths, by its name, arguments and environment.
+/// Returns how a program uses paths, by its name, arguments and environment.
 pub fn path_use(
     program: &[u8],
     argv: &[Vec<u8>],
@@ -22,8 +22,8 @@ pub fn path_use(
     }
 }
 
-/// Whether a program is told to count letters, or to take some by their number, as far as
-/// that is seen in its arguments. (A script in a file may do so unseen.)
+/// Whether arguments tell a program to count characters or to select them by position. A script in
+/// a file may do so undetected.
 fn counts(argv: &[Vec<u8>]) -> bool {
     const WORDS: [&[u8]; 3] = [b"${#", b"length", b"substr"];
     let is_meant = |arg: &Vec<u8>| {
@@ -38,13 +38,13 @@ fn counts(argv: &[Vec<u8>]) -> bool {
     let is_shell = argv.first().is_some_and(|name| name.ends_with(b"sh"));
     argv.iter()
         .skip(1)
-        // Its commands follow.
+        // The commands are in the next argument.
         .filter(|arg| !(is_shell && *arg == b"-c"))
         .any(is_meant)
 }
 
-/// Whether what follows `printf` is a format that is written there, and of which each text is
-/// put in as a whole: without widths, which show how long it is, and precisions, which cut it.
+/// Whether a literal format follows `printf` that prints each string as a whole: without widths,
+/// which reveal its length, and precisions, which cut it.
 fn formats_whole(rest: &[u8]) -> bool {
     let rest = rest.trim_ascii_start();
     let (Some(&quote @ (b'\'' | b'"')), Some(rest)) = (rest.first(), rest.get(1..)) else {
@@ -57,7 +57,7 @@ fn formats_whole(rest: &[u8]) -> bool {
                 Some(b's' | b'b' | b'd' | b'i' | b'u' | b'x' | b'%') => {}
                 _ => return false,
             },
-            // Nothing else is part of it.
+            // A different character would be part of the word.
             byte if byte == quote => {
                 let next = bytes.next();
                 return next.is_none_or(|next| b" \t\n,;)".contains(next));
@@ -72,10 +72,10 @@ fn formats_whole(rest: &[u8]) -> bool {
     false
 }
 
-/// A compiler's. Names of files that it is given with a base directory can end up in a hash that
-/// the program itself computes (of `__FILE__`), unless the compiler is told to replace them.
+/// Returns the path use of a compiler. Names of source files in a base directory can become part
+/// of a hash that the program computes (of `__FILE__`), unless an option replaces them.
 fn compiler(argv: &[Vec<u8>], environment: &[Vec<u8>], base_dirs: &BaseDirs) -> PathUse {
-    // Paths go into check sums there, or are packed.
+    // Paths become part of check sums there, or are compressed.
     const HIDING: [&[u8]; 10] = [
         b"-flto",
         b"-fprofile",

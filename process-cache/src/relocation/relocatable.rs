@@ -1,19 +1,19 @@
-//! Whether a result is the same at other places.
+//! Decides whether a result is the same in other directories.
 //!
-//! What a unit could know of the place is in its key or its facts, with the names of base
-//! directories. It remains to be shown that what it left does not depend on what these are here:
+//! Everything a unit could know of its location is in its key or its facts, with names of base
+//! directories. It remains to show that its effects do not depend on the paths of these here:
 //!
-//! - Nothing that it read mentions a base directory: it could name files here, wherever the same
-//!   bytes are read.
-//! - Nothing that it left mentions a base directory, but for a compiler's list of what it read
-//!   (`dependency_files.rs`), and what make itself says of the place (`make_output.rs`).
-//! - Where it looked at (or wrote) something outside of a base directory, but below a directory
-//!   that the base directory is in, nobody knows whether it came there by a path of its own or from
-//!   the base directory: this directory has to be the same one, as far above.
-//! - Programs that may take paths apart must not have left a component either, or it has
-//!   to be the same one.
-//! - What an unknown program left has to be seen twice, at different places. It is then
-//!   taken to depend on nothing in which these differ.
+//! - No file that it read mentions a base directory: such a mention could name files here,
+//!   wherever the same bytes are read.
+//! - No effect mentions a base directory, except in a compiler's dependency file
+//!   (`dependency_files.rs`) and in directory messages of make (`make_output.rs`).
+//! - If it looked at or wrote a file outside a base directory, but below an ancestor of the base
+//!   directory, the path may derive from the base directory or not. So this ancestor has to be the
+//!   same directory.
+//! - Programs that may split paths must not have left a component in their output, or the
+//!   component has to be the same.
+//! - The result of an unknown program has to be seen twice, in different directories. It is then
+//!   assumed to depend on nothing in which these differ.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -33,9 +33,9 @@ use crate::policy::base_dirs::BaseDir;
 use crate::policy::programs::PathUse;
 use crate::store::Store;
 
-/// Longer contents are not looked through, in bytes.
+/// Longer contents are not searched, in bytes.
 const LONGEST: u64 = 512 << 20;
-/// So many results of one key wait for a second witness, at most.
+/// The maximal number of results of one key that wait for an equal result.
 const WAITING: usize = 16;
 
 /// Properties of a unit beside its result that decide whether it can move.
@@ -43,31 +43,30 @@ const WAITING: usize = 16;
 pub struct Moved {
     /// Its key with the names of base directories.
     pub key: Option<WeakKey>,
-    /// The files that it was started from.
+    /// The files from which it was started.
     pub images: Vec<(FilePath, Digest)>,
-    /// The worst path_use of its programs.
+    /// The worst path use of its programs.
     pub path_use: PathUse,
-    /// Conditions of the skipped units below it.
+    /// Conditions of skipped units below it.
     pub conditions: Vec<Fact>,
-    /// The options that replace a base directory, as it was given them, if it is make.
+    /// If it is make: the options that replace a base directory, as given.
     pub maps: Vec<Vec<u8>>,
 }
 
-/// A result with the names of base directories.
+/// A result with names of base directories.
 #[derive(Debug, Clone)]
 pub struct Named {
-    /// The facts that it depends on.
+    /// Facts on which it depends.
     pub facts: Vec<Vec<Fact>>,
     /// Its outcome.
     pub outcome: Outcome,
 }
 
 impl Relocation {
-    /// Stores a result for other places, if it is one for them, and returns it as it was
-    /// stored.
+    /// Stores a result for other directories if it is movable, and returns it in its stored form.
     ///
     /// # Errors
-    /// Why it is not.
+    /// The reason why it is not movable.
     pub fn record(
         &self,
         store: &Store,
@@ -105,7 +104,8 @@ impl Relocation {
             }
             PathUse::Parts => {
                 if !parts.is_empty() {
-                    // Perhaps the same words come from elsewhere: that is seen there.
+                    // Another directory may leave the same words; then the results are compared
+                    // there.
                     let _ = self.witness(store, &key, &named, conditions.clone());
                 }
                 conditions.extend(told(parts));
@@ -115,8 +115,8 @@ impl Relocation {
         }
     }
 
-    /// Whether it is known of what made this, a part of the unit whose turn it is, that it
-    /// does not depend on the place.
+    /// Whether the part that made this content, a part of the unit with this ticket, is known not
+    /// to depend on the directory.
     pub(super) fn is_settled(&self, digest: &Digest, turn: &CommitTicket) -> bool {
         self.lock_settled().contains(digest) || {
             turn.wait();
@@ -128,8 +128,8 @@ impl Relocation {
         lock(&self.settled)
     }
 
-    /// Facts without those of realpath(3) about the directories above a base directory: that none
-    /// of them is a link holds wherever a base directory is, as it is said without links.
+    /// Removes facts of realpath(3) about ancestors of a base directory. That none of them is a
+    /// link holds for every base directory, as its path is given without links.
     fn without_walks(&self, batches: &[Vec<Fact>]) -> Vec<Vec<Fact>> {
         let is_no_link = |fact: &&Fact| fact.answer == Answer::Error(libc::EINVAL);
         let facts = batches.iter().flatten().filter(is_no_link);
@@ -139,7 +139,7 @@ impl Relocation {
                 _ => None,
             })
             .collect();
-        // Whoever comes to a base directory this way looks at all that is above it.
+        // A program that resolves a base directory this way looks at all its ancestors.
         let above: std::collections::HashSet<&[u8]> = self
             .base_dirs
             .all()
@@ -161,8 +161,8 @@ impl Relocation {
             .collect()
     }
 
-    /// Conditions that follow from paths outside of base directories, and from answers that lead
-    /// there.
+    /// Returns conditions that follow from paths outside base directories, and from answers that
+    /// lead there.
     fn outside<'f>(
         &self,
         facts: impl Iterator<Item = &'f Fact>,
@@ -179,7 +179,7 @@ impl Relocation {
                     let from = from.map(|from| from.display().to_string());
                     return Err(format!("{} leads into a root", from.unwrap_or_default()));
                 }
-                // The text of a link may lead anywhere; what it leads to is a fact.
+                // The text of a link may lead anywhere; its target is a fact.
                 if path.is_absolute() {
                     self.outside_path(path, conditions)?;
                 } else if self.mention.is_in(path.as_bytes()) {
@@ -190,7 +190,7 @@ impl Relocation {
         for effect in &outcome.effects {
             let path = effect.path();
             self.outside_path(path, conditions)?;
-            // Its path is canonical, however the program came there.
+            // The path is canonical, in whatever way the program reached it.
             if self.base_dirs.dir_of(path.as_bytes()).is_none() && !is_temporary(path.as_bytes()) {
                 conditions
                     .extend((0..self.base_dirs.all().len()).map(|root| (root, Condition::Depth)));
@@ -199,7 +199,7 @@ impl Relocation {
                 self.outside_path(to, conditions)?;
             }
         }
-        // Wherever nothing else is above it.
+        // Holds if the ancestors are the same.
         for (index, root) in self.base_dirs.all().iter().enumerate() {
             if root.depth() == 1 {
                 conditions.insert((index, Condition::Depth));
@@ -220,7 +220,7 @@ impl Relocation {
             return Err(format!("{} mentions a root", path.display()));
         }
         let is_out = inside.is_none_or(|(_, rest)| leads_out(rest));
-        // By the base directory's name, whoever knows it.
+        // A program that knows the name of the base directory can construct this path.
         if is_out && self.base_dirs.dir_of(&plain).is_some() {
             return Err(format!("{} leads into a root", path.display()));
         }
@@ -236,7 +236,7 @@ impl Relocation {
                 continue;
             }
             conditions.insert((index, Condition::Up(root.depth() - shared)));
-            // A name beside the base directory may be made of the base directory's.
+            // A name beside the base directory may derive from the base directory's name.
             let beside: Vec<&[u8]> = components(&plain).skip(shared).collect();
             for (at, part) in root.parts().rev().enumerate().take(root.depth() - shared) {
                 if beside.iter().any(|beside| is_part_in(part, beside)) {
@@ -247,7 +247,7 @@ impl Relocation {
         Ok(())
     }
 
-    /// Puts the names of base directories into a result.
+    /// Replaces paths of base directories by names in a result.
     fn name(&self, batches: &[Vec<Fact>], outcome: &Outcome) -> Result<Named, String> {
         let mut named = |path: &FilePath| Some(self.base_dirs.named(path));
         let lost = || "a path has no name".to_owned();
@@ -276,8 +276,8 @@ impl Relocation {
         Ok(Named { facts, outcome })
     }
 
-    /// That nothing which was left mentions a base directory, or may do so unseen; but for some
-    /// effects by their number, with the templates of their contents.
+    /// Checks that no effect mentions a base directory, or may do so undetected. Excepted effects
+    /// are returned by their number, with templates of their contents.
     fn left<'f>(
         &self,
         store: &Store,
@@ -327,7 +327,7 @@ impl Relocation {
             let Some((effect, digest, length)) = content(effect) else {
                 continue;
             };
-            // What was only copied says what it says anywhere.
+            // A copied content is the same in all directories.
             if read.contains(&digest) {
                 continue;
             }
@@ -396,7 +396,7 @@ impl Relocation {
         Ok(named)
     }
 
-    /// Stores what an unknown program left, if another place has seen the same.
+    /// Stores the result of an unknown program, if another directory has seen the same.
     fn witness(
         &self,
         store: &Store,
@@ -446,7 +446,7 @@ impl Relocation {
         Err("nobody knows whether it is the same elsewhere until it has run elsewhere".to_owned())
     }
 
-    /// Facts on which two directories agree, as the result may depend on them.
+    /// Returns facts on which two directories agree, as the result may depend on them.
     fn agreed(&self, there: &[Fact]) -> Result<Vec<Fact>, String> {
         let mut agreed = Vec::new();
         for root in self.base_dirs.all() {
@@ -473,8 +473,8 @@ impl Relocation {
         Ok(agreed)
     }
 
-    /// Conditions and use of paths that a skipped unit adds to its parent. `None` is a result of
-    /// this directory.
+    /// Returns the conditions and path use that a skipped unit adds to its parent. `None` is a
+    /// result of this directory.
     pub fn path_requirements(&self, outcome: &Outcome) -> (PathUse, Vec<Fact>) {
         let Some(conditions) = &outcome.conditions else {
             return (PathUse::Any, Vec::new());
@@ -495,7 +495,7 @@ impl Relocation {
     }
 }
 
-/// That only programs made the result that leave paths as they are.
+/// A note that all programs of the result leave paths unchanged.
 pub(super) fn whole() -> Fact {
     Fact {
         query: note("whole"),
@@ -503,7 +503,7 @@ pub(super) fn whole() -> Fact {
     }
 }
 
-/// Where a base directory is.
+/// A fact with the path of a base directory.
 fn place_of(root: &BaseDir) -> Fact {
     Fact {
         query: note(&format!("at\0{}", root.name)),
@@ -511,7 +511,7 @@ fn place_of(root: &BaseDir) -> Fact {
     }
 }
 
-/// Whether two runs left the same, whatever time they took.
+/// Whether two runs left the same result, regardless of time.
 fn same(one: &Outcome, other: &Outcome) -> bool {
     let timeless = |outcome: &Outcome| Outcome {
         facts: Vec::new(),
@@ -523,8 +523,8 @@ fn same(one: &Outcome, other: &Outcome) -> bool {
     timeless(one) == timeless(other)
 }
 
-/// Whether programs come to a place by this name, wherever the base directory is: a directory for
-/// temporary files, or a file that a compiler makes there.
+/// Whether programs use this path regardless of the base directory: a directory for temporary
+/// files, or a file that a compiler makes there.
 fn is_temporary(path: &[u8]) -> bool {
     let Some(rest) = [&b"/tmp"[..], b"/var/tmp"]
         .iter()
@@ -541,7 +541,7 @@ fn is_temporary(path: &[u8]) -> bool {
     rest.is_empty() || rest.strip_prefix(b"/cc").is_some_and(is_compilers)
 }
 
-/// An effect's content with its length.
+/// Returns an effect's content with its length.
 fn content(effect: &Effect) -> Option<(&Effect, Digest, u64)> {
     match effect {
         Effect::Write {
@@ -557,8 +557,7 @@ fn contents(outcome: &Outcome) -> impl Iterator<Item = (Digest, u64)> + '_ {
     effects.map(|(_, digest, length)| (digest, length))
 }
 
-/// A path without components that lead up, by its text. Links on the way are facts of
-/// their own.
+/// Removes `..` components from a path by its text. Links on the way are separate facts.
 fn plain(path: &Path) -> Vec<u8> {
     let mut parts: Vec<&[u8]> = Vec::new();
     for part in components(path.as_os_str().as_bytes()) {
@@ -583,7 +582,7 @@ fn components(path: &[u8]) -> impl Iterator<Item = &[u8]> {
     path.split(|&byte| byte == b'/').skip(1)
 }
 
-/// How many components a path has in common with a base directory, from the first one on.
+/// Returns how many leading components a path has in common with a base directory.
 fn common(root: &BaseDir, plain: &[u8]) -> usize {
     let both = root.parts().zip(components(plain));
     both.take_while(|(one, other)| one == other).count()
