@@ -1,4 +1,4 @@
-//! Committing: effects in order, each with its permissions and time.
+//! Commits effects in order, each with its permissions and time.
 
 use std::fs::{self, File, Metadata};
 use std::io::Write;
@@ -17,7 +17,7 @@ use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
 use crate::store::{Store, copy};
 
-/// Establishes prepared effects, or takes back those that were established.
+/// Establishes prepared effects, or undoes those that were established.
 pub(super) fn run(
     store: &Store,
     effects: &[Effect],
@@ -86,7 +86,7 @@ impl Commit<'_> {
                 progress(restored.bytes + restored.kept, total);
             }
         }
-        // What stood aside is removed first: that changes the times of directories.
+        // Files moved aside are removed first: that changes the times of directories.
         self.undo.settle();
         super::time_order::apply(effects, options.ages);
         if let Some(world) = options.world {
@@ -185,7 +185,7 @@ impl Commit<'_> {
         }
     }
 
-    /// Makes a new inode under a name, whatever had it.
+    /// Makes a new inode under a name, and replaces an existing file.
     fn create(
         &mut self,
         path: &FilePath,
@@ -201,7 +201,7 @@ impl Commit<'_> {
         Ok(())
     }
 
-    /// The metadata of this is going to be changed.
+    /// Notes that the metadata of this file is about to change.
     fn note_change(&mut self, path: &FilePath, before: Option<Metadata>) {
         if let Some(before) = before {
             self.undo.change(path, &before, Before::Same);
@@ -209,7 +209,7 @@ impl Commit<'_> {
     }
 }
 
-/// A content on its way into a file.
+/// A content to be written into a file.
 struct Content<'a> {
     store: &'a Store,
     effect: &'a Effect,
@@ -245,7 +245,7 @@ impl Content<'_> {
     }
 }
 
-/// Makes a new file under a name; what had it is returned.
+/// Makes a new file under a name; returns the replaced file.
 fn create(
     path: &FilePath,
     content: Content<'_>,
@@ -289,8 +289,8 @@ fn overwrite(
     if !keeps {
         let mut file = open_for_writing(path, mode.is_some())?;
         let length = content_of(content.effect).map_or(0, |(_, length)| length);
-        // Emptying it first would make ext4 allocate and write out anew, a
-        // hundred times the cost of writing over what is there.
+        // Truncating it first would make ext4 allocate and write out anew, which costs a hundred
+        // times as much as overwriting.
         let before = before.len();
         let keep = if super::has_holes(content.effect) {
             0
@@ -308,7 +308,7 @@ fn overwrite(
         chmod(path, mode)?;
     }
     match kept {
-        // Writing has stamped it.
+        // The write has set the time.
         Time::Present if stamped => Ok(()),
         Time::Present => touch(path),
         _ => set_times(path, kept),
@@ -323,7 +323,7 @@ fn append(path: &FilePath, content: Content<'_>, time: Time) -> Result<()> {
     let mut file = options
         .open(path.as_path())
         .map_err(RestoreError::io("append to", path))?;
-    // The kernel copies no ranges into a file that is open for appending.
+    // The kernel copies no ranges into a file opened for appending.
     match content.stage {
         PreparedStep::Verified => {
             let bytes = content_of(content.effect)
@@ -344,7 +344,7 @@ fn append(path: &FilePath, content: Content<'_>, time: Time) -> Result<()> {
     }
 }
 
-/// Makes something under a name; what had it is returned.
+/// Makes a file under a name; returns the replaced file.
 fn replace(
     path: &FilePath,
     make: impl Fn(&std::path::Path) -> rustix::io::Result<()>,
@@ -355,14 +355,14 @@ fn replace(
             .map(|()| None)
             .map_err(RestoreError::io("create", path));
     }
-    // Its name is unique; what it stands for is made in its place.
+    // Its name is unique; the new file is made in its place.
     let name = temporary(path)?.into_temp_path();
     fs::remove_file(&name).map_err(RestoreError::io("create", path))?;
     make(&name).map_err(RestoreError::io("create", path))?;
     put_over(name, path).map_err(RestoreError::io("create", path))
 }
 
-/// Makes the modification time the present, as writing would.
+/// Sets the modification time to the present, as a write would.
 fn touch(path: &FilePath) -> Result<()> {
     let times = Timestamps {
         last_access: Timespec {

@@ -1,8 +1,8 @@
-//! Directories: made, given permissions and times.
+//! Makes directories, and sets their permissions and times.
 //!
-//! Who puts something into a directory needs rights that it may not have in the
-//! end (`cp -r` of one that is read-only). So each is open to its owner until all
-//! that goes into it is there, and gets its own permissions last.
+//! Creating entries in a directory may need rights that its final mode does not grant (`cp -r` of
+//! a read-only one). So each directory is open to its owner until all entries exist, and gets its
+//! own permissions last.
 
 use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Metadata};
@@ -16,7 +16,7 @@ use crate::model::path::FilePath;
 
 /// Permissions that the owner needs to create a name in a directory.
 const OPEN: u32 = 0o700;
-/// Handed down by the kernel to directories that are made.
+/// Inherited by new directories from their parent, by the kernel.
 const SET_GID: u32 = libc::S_ISGID;
 
 /// Modes and times that directories get after all files are in place.
@@ -27,7 +27,7 @@ pub(super) struct Directories {
 }
 
 impl Directories {
-    /// Makes a directory, or gives one that is there these permissions.
+    /// Makes a directory, or gives an existing one these permissions.
     pub(super) fn make(
         &mut self,
         path: &FilePath,
@@ -43,13 +43,12 @@ impl Directories {
             },
         }
         let found = fs::symlink_metadata(path).map_err(RestoreError::io("look at", path))?;
-        // What the kernel handed down is the parent's business, and the kernel
-        // may refuse to give it a second time.
+        // The inherited bit depends on the parent, and the kernel may refuse to set it again.
         let mode = mode & 0o7777 | found.mode() & SET_GID;
         self.open(path, mode, &found)
     }
 
-    /// Gives a directory that is there permissions.
+    /// Sets the permissions of an existing directory.
     pub(super) fn chmod(
         &mut self,
         path: &FilePath,
@@ -65,7 +64,7 @@ impl Directories {
         self.open(path, mode & 0o7777, before)
     }
 
-    /// Gives a directory permissions, for now with all rights of its owner.
+    /// Sets the permissions of a directory, with all rights of its owner for now.
     fn open(&mut self, path: &FilePath, mode: u32, found: &Metadata) -> Result<()> {
         if found.mode() & 0o7777 != mode | OPEN {
             chmod(path, mode | OPEN)?;
@@ -78,25 +77,25 @@ impl Directories {
         Ok(())
     }
 
-    /// Gives a directory a time when nothing changes it any more.
+    /// Sets a directory's time after the last change of it.
     pub(super) fn date(&mut self, path: &FilePath, time: Time) {
         self.times.push((path.clone(), time));
     }
 
-    /// It has been removed.
+    /// Forgets a removed directory.
     pub(super) fn forget(&mut self, path: &FilePath) {
         self.modes.remove(path);
         self.times.retain(|(dated, _)| dated != path);
     }
 
-    /// Sets the times and permissions that came too early.
+    /// Sets the postponed times and permissions.
     pub(super) fn finish(&self) -> Result<()> {
         for (path, time) in &self.times {
             if is_dir(path) {
                 set_times(path, *time)?;
             }
         }
-        // What is in a directory comes before it: it may have to be searched.
+        // Subdirectories come before their parent, which may have to be searched.
         for (path, mode) in self.modes.iter().rev() {
             if is_dir(path) {
                 chmod(path, *mode)?;
@@ -105,11 +104,11 @@ impl Directories {
         Ok(())
     }
 
-    /// Lets what is in directories be changed again, to be taken back.
+    /// Makes directories writable again, to undo changes in them.
     pub(super) fn reopen(&self) {
         for (path, mode) in &self.modes {
             if is_dir(path) {
-                // Taking back tells what is wrong.
+                // The undo itself reports what is wrong.
                 let _ = chmod(path, mode | OPEN);
             }
         }

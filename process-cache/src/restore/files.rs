@@ -12,12 +12,12 @@ use super::{RestoreError, Result};
 use crate::model::outcome::Time;
 use crate::model::path::FilePath;
 
-/// Contents up to this length wait in memory.
+/// Contents up to this length are prepared in memory (bytes).
 pub(super) const SMALL: u64 = 256 * 1024;
-/// As long as no more than this waits there already.
+/// Total size of contents prepared in memory (bytes).
 pub(super) const BUDGET: u64 = 32 << 20;
 
-/// A new file in the directory of `path`.
+/// Creates a temporary file in the directory of `path`.
 pub(super) fn temporary(path: &FilePath) -> Result<tempfile::NamedTempFile> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     names()
@@ -25,23 +25,23 @@ pub(super) fn temporary(path: &FilePath) -> Result<tempfile::NamedTempFile> {
         .map_err(RestoreError::io("create a file next to", path))
 }
 
-/// Temporary names.
+/// Generates temporary names.
 pub(super) fn names() -> tempfile::Builder<'static, 'static> {
     let mut names = tempfile::Builder::new();
     names.prefix(".pcache-").rand_bytes(8);
     names
 }
 
-/// Gives what has a temporary name the name `path`. What was there, if it could
-/// be kept, has the temporary one then.
+/// Renames a temporary file to `path`. An existing file gets the temporary name, if it could be
+/// kept.
 pub(super) fn put_over(temporary: TempPath, path: &FilePath) -> io::Result<Option<TempPath>> {
     let flags = RenameFlags::EXCHANGE;
     if rustix::fs::renameat_with(CWD, &*temporary, CWD, path.as_path(), flags).is_ok() {
         return Ok(Some(temporary));
     }
-    // Nothing to exchange with, or a file system that cannot.
+    // There is no file to exchange with, or the file system cannot exchange.
     fs::rename(&temporary, path.as_path())?;
-    // The guard finds nothing to remove, or another link of the same file.
+    // The guard finds no file to remove, or another link of the same file.
     Ok(None)
 }
 

@@ -1,26 +1,22 @@
-//! Establishing an outcome's effects on the file tree.
+//! Restores an outcome's effects on the file tree.
 //!
-//! Two phases. *Prepare* walks the effects against a sketch of the tree as it
-//! will be at each step: it verifies every content (into a temporary file next
-//! to its destination, or in memory), checks that directories are there or are
-//! made, that nothing of another kind stands in the way, and that writing is
-//! allowed. Until it has succeeded, nothing that is there has been touched, and
-//! on failure its temporary files are removed. *Commit* then goes through the
-//! effects in order; if one of them fails, it takes back those before (see
-//! `undo`).
+//! Restoring has two phases. *Prepare* checks the effects against a plan of the tree at each step.
+//! It verifies every content (in a temporary file next to its destination, or in memory). It
+//! checks that directories exist or will be made, that no file of another kind is in the way, and
+//! that writing is allowed. Prepare changes no existing file, and removes its temporary files on
+//! failure. *Commit* then applies the effects in order; if one fails, it undoes the earlier ones
+//! (see `undo`).
 //!
-//! A new inode is a temporary file, complete with permissions and time, renamed
-//! over the name: whoever looks, or kills us, sees the old file or the new one.
-//! A file written in place keeps its inode and so passes through states in
-//! between, as it did when the program wrote it.
+//! A new inode is a temporary file, complete with permissions and time, renamed to its name. A
+//! reader, or a crash, finds the old file or the new one. A file written in place keeps its inode
+//! and so passes through intermediate states, as it did when the program wrote it.
 //!
-//! **Times.** What is [`Time::Present`] gets the kernel's clock when its turn
-//! comes, so a later effect is never older than an earlier one and nothing lies
-//! in the future. All effects together may take less than a tick of that clock,
-//! and build tools compare times: files whose times differed when the program
-//! made them get times that differ, in the same order (see `time_order`). Explicit
-//! times of directories are set last, because making entries changes them, and
-//! so are permissions that do not let their owner make any (see `directories`).
+//! **Times.** An effect with [`Time::Present`] takes the kernel's clock when it is applied. So a
+//! later effect is never older than an earlier one, and no time is in the future. All effects
+//! together may take less than one tick of that clock, and build tools compare times. Files whose
+//! times differed in the original run therefore get different times in the same order (see
+//! `time_order`). Explicit times of directories are set last, because new entries change them. So
+//! are permissions under which the owner cannot make entries (see `directories`).
 
 mod commit;
 mod directories;
@@ -46,11 +42,10 @@ pub enum RestoreError {
     /// A content is missing or damaged: the hit is a miss. Nothing was changed.
     #[error("a content is not available: {0}")]
     Incomplete(#[source] StoreError),
-    /// Something stands at the path that the effect cannot deal with. Nothing
-    /// was changed.
+    /// A file at the path prevents the effect. Nothing was changed.
     #[error("{} {found}", path.display())]
     Obstacle {
-        /// Where.
+        /// The path.
         path: PathBuf,
         /// The obstacle that was found.
         found: &'static str,
@@ -60,18 +55,18 @@ pub enum RestoreError {
     Io {
         /// The operation that failed, as a verb.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The system error.
         source: io::Error,
-        /// Effects that were established before and could not all be taken back;
-        /// `None` if the tree is as it was.
+        /// Number of effects that were established before and could not all be undone; `None` if
+        /// the tree is unchanged.
         established: Option<usize>,
     },
 }
 
 impl RestoreError {
-    /// Whether the tree is as it was before.
+    /// Whether the tree is unchanged.
     pub fn is_clean(&self) -> bool {
         !matches!(
             self,
@@ -107,21 +102,20 @@ type Result<T, E = RestoreError> = std::result::Result<T, E>;
 pub struct Restored {
     /// Bytes of content written.
     pub bytes: u64,
-    /// Bytes that were in place already and were not written again.
+    /// Bytes that were in place and not written again.
     pub kept: u64,
 }
 
-/// Told (bytes done, bytes in all) now and then.
+/// Receives (bytes done, total bytes) from time to time.
 pub type Progress<'a> = &'a mut dyn FnMut(u64, u64);
 
 /// How effects are established.
 #[derive(Default)]
 pub struct Options<'a> {
-    /// Knows digests: a file that is to be written in place and has its content
-    /// already is not written again (its time still changes), and what is
-    /// written is remembered.
+    /// Cache of digests. A file that is to be written in place and already has its content is not
+    /// written again (its time still changes). Digests of written files are added.
     pub world: Option<&'a World>,
-    /// Told about progress.
+    /// Receives the progress.
     pub progress: Option<Progress<'a>>,
     /// See [`crate::model::outcome::Outcome::ages`].
     pub ages: &'a [u32],
@@ -130,13 +124,12 @@ pub struct Options<'a> {
 /// Establishes effects in order.
 ///
 /// # Errors
-/// See [`RestoreError`]; [`RestoreError::is_clean`] says whether the tree is
-/// still as it was.
+/// See [`RestoreError`]; [`RestoreError::is_clean`] tells whether the tree is unchanged.
 pub fn apply(store: &Store, effects: &[Effect]) -> Result<Restored> {
     apply_with(store, effects, Options::default())
 }
 
-/// As [`apply`], with options.
+/// Same as [`apply`], with options.
 ///
 /// # Errors
 /// As [`apply`].
@@ -145,7 +138,7 @@ pub fn apply_with(store: &Store, effects: &[Effect], options: Options<'_>) -> Re
     commit::run(store, effects, stages, options)
 }
 
-/// The content that an effect writes, with its length.
+/// Returns the content that an effect writes, with its length.
 fn content_of(effect: &Effect) -> Option<(&Digest, u64)> {
     match effect {
         Effect::Write {
@@ -156,12 +149,12 @@ fn content_of(effect: &Effect) -> Option<(&Digest, u64)> {
     }
 }
 
-/// Whether the pages of zeros of what an effect writes take no room.
+/// Whether zero pages of an effect's content become holes.
 fn has_holes(effect: &Effect) -> bool {
     matches!(effect, Effect::Write { holes: true, .. })
 }
 
-/// Whether a time has to be set again after everything else.
+/// Whether a time has to be set again after all other effects.
 fn is_explicit(time: Time) -> bool {
     matches!(time, Time::Set(..))
 }

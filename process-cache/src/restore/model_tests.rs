@@ -1,5 +1,4 @@
-//! Random effects against a reference that does them one by one, as a program
-//! would.
+//! Compares random effects with a reference that applies them one by one, as a program would.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,7 +10,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// Effects on names of a small tree; the tree's place is filled in later.
+/// Effects on names of a small tree; its location is filled in later.
 #[derive(Debug, Clone)]
 enum Small {
     Write {
@@ -35,7 +34,7 @@ const NAMES: [&str; 8] = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "l"];
 fn content(n: u8) -> Vec<u8> {
     match n {
         0 => Vec::new(),
-        // One that does not wait in memory.
+        // Too long to be prepared in memory.
         3 => vec![3; 300_000],
         n => vec![n; usize::from(n) * 10],
     }
@@ -115,13 +114,13 @@ fn effect(small: &Small, root: &Path, store: &Store) -> Effect {
     }
 }
 
-/// Does one effect with plain calls; `None` where it cannot be done.
+/// Applies one effect with plain calls; `None` if that is impossible.
 fn reference(store: &Store, effect: &Effect) -> Option<()> {
     let path = effect.path().as_path();
-    // Effects name files in directories, not behind links.
+    // Effects name files in directories, not through links.
     let parent = fs::symlink_metadata(path.parent()?).is_ok_and(|parent| parent.is_dir());
     let found = match fs::symlink_metadata(path) {
-        // Behind links that lead to each other nothing can be looked at.
+        // Links in a circle cannot be resolved.
         Err(error) if error.raw_os_error() == Some(libc::ELOOP) => return None,
         found => found.ok(),
     };

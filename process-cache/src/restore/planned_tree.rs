@@ -1,7 +1,7 @@
-//! The tree as it will be at each step, on top of the tree that is there.
+//! A plan of the tree at each step, on top of the existing tree.
 //!
-//! Only kinds matter: preparing has to know whether a directory will exist when
-//! its turn comes, and whether a name is free, a file, or in the way.
+//! Only kinds matter: the prepare phase has to know whether a directory will exist at each step,
+//! and whether a name is free, a file, or in the way.
 
 use std::path::{Path, PathBuf};
 
@@ -24,14 +24,14 @@ pub(super) enum Kind {
     Special,
 }
 
-/// When something can be put into a directory that is there.
+/// Whether, and from when, entries can be made in an existing directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Writable {
     Already,
-    /// Once an effect has set its permissions.
+    /// After an effect has set its permissions.
     Then,
     Never,
-    /// It hands down an access list, which effects do not tell.
+    /// It has an inheritable access list, which effects do not record.
     HandsDown,
 }
 
@@ -39,20 +39,20 @@ enum Writable {
 pub(super) struct PlannedTree {
     /// Names that the planned effects have changed.
     changed: FxHashMap<PathBuf, Kind>,
-    /// Directories that are there: when they can be written into.
+    /// Existing directories, with their writability.
     writable: FxHashMap<PathBuf, Writable>,
-    /// Files with several names that were written by one of them.
+    /// Files with several names that were written through one of them.
     written: FxHashSet<(u64, u64)>,
 }
 
 impl PlannedTree {
-    /// The kind of file that will be at a path, and its metadata if it is there now.
+    /// Returns the kind of file that will be at a path, and its metadata if it exists now.
     fn look(&self, path: &FilePath) -> Result<(Kind, Option<Stat>)> {
         if let Some(&kind) = self.changed.get(path.as_path()) {
             return Ok((kind, None));
         }
-        // A directory that was made or removed has no entries but those above;
-        // the kernel would look through what stands there now.
+        // A directory that was made or removed has only the entries in `changed`; the kernel would
+        // look through the present file.
         let parent = path.parent();
         if parent.is_some_and(|parent| self.changed.contains_key(parent)) {
             return Ok((Kind::Absent, None));
@@ -72,8 +72,8 @@ impl PlannedTree {
         }
     }
 
-    /// Checks that the directory of `path` will be there and can be changed.
-    /// Whether it can be changed already is returned.
+    /// Checks that the directory of `path` will exist and be writable. Returns whether it is
+    /// writable now.
     fn check_parent(&mut self, path: &FilePath) -> Result<bool> {
         let Some(parent) = path.parent() else {
             return Err(RestoreError::obstacle(path, "has no directory"));
@@ -111,8 +111,8 @@ impl PlannedTree {
         writable
     }
 
-    /// Checks that the permissions of a directory can be set. Its owner can put
-    /// something into it then, if they say so.
+    /// Checks that the permissions of a directory can be set. Afterwards its owner can create
+    /// entries if the mode permits it.
     fn chmod_dir(&mut self, path: &FilePath, stat: Option<&Stat>, mode: u32) -> Result<()> {
         let Some(stat) = stat.filter(|stat| stat.st_mode & 0o7777 != mode & 0o7777) else {
             return Ok(());
@@ -129,8 +129,8 @@ impl PlannedTree {
         self.changed.insert(path.to_path_buf(), kind);
     }
 
-    /// Notes that an existing file is written, which changes it under all its
-    /// names; takes its metadata away if that has happened before.
+    /// Notes that an existing file is written, which changes it under all its names. Clears its
+    /// metadata if it was written before.
     fn write(&mut self, path: &FilePath, stat: &mut Option<Stat>) {
         self.set(path, Kind::File);
         if let Some(found) = stat
@@ -150,7 +150,7 @@ impl PlannedTree {
             return Ok(true);
         }
         if self.changed.contains_key(path.as_path()) {
-            // Made by an effect.
+            // An effect makes it.
             return Ok(false);
         }
         for entry in std::fs::read_dir(path.as_path()).map_err(RestoreError::io("list", path))? {
@@ -162,8 +162,8 @@ impl PlannedTree {
         Ok(false)
     }
 
-    /// Checks an effect against the sketch and changes the sketch by it.
-    /// Returns what stood there before, and whether its directory is ready.
+    /// Checks an effect against the plan and updates the plan. Returns the previous state of the
+    /// path, and whether its directory is ready.
     pub(super) fn step(&mut self, effect: &Effect) -> Result<Step> {
         let path = effect.path();
         let (before, mut stat) = self.look(path)?;
@@ -220,7 +220,7 @@ impl PlannedTree {
                     kind => self.set(path, kind),
                 }
                 if kind == Kind::File {
-                    // From now on it may be written by another name.
+                    // From now on it may be written through another name.
                     self.write(to, &mut target);
                 }
             }
@@ -241,11 +241,11 @@ impl PlannedTree {
                 return wrong("is not there");
             }
             (Effect::Chmod { .. }, Kind::Symlink) => return wrong("is a symbolic link"),
-            // What is in a directory stays there.
+            // The entries of the directory stay.
             (Effect::Chmod { mode, .. }, Kind::Directory) => {
                 self.chmod_dir(path, stat.as_ref(), *mode)?;
             }
-            // What it could be written with before says nothing any more.
+            // Its earlier writability no longer counts.
             (Effect::Chmod { .. }, _) => {
                 stat.iter().try_for_each(|stat| check_owned(path, stat))?;
                 self.set(path, before);
@@ -264,13 +264,12 @@ impl PlannedTree {
     }
 }
 
-/// The state that an effect meets.
+/// The state before an effect.
 pub(super) struct Step {
     pub(super) before: Kind,
-    /// Of the file that is there, if no effect has changed it.
+    /// Metadata of the existing file, if no effect has changed it.
     pub(super) stat: Option<Stat>,
-    /// Whether its directory is there and can be written into before anything is
-    /// committed.
+    /// Whether its directory exists and is writable before the commit.
     pub(super) parent_ready: bool,
 }
 
@@ -281,8 +280,8 @@ fn is_writable_dir(path: &Path) -> bool {
         && rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).is_ok()
 }
 
-/// Whether a directory has an access list for what is made in it (acl(5)): permissions that were
-/// recorded elsewhere would let others read what they may not.
+/// Whether a directory has a default access list (acl(5)): recorded permissions could then let
+/// others read private files.
 fn hands_down(dir: &Path) -> bool {
     let mut list = [0_u8; 64];
     match rustix::fs::getxattr(dir, "system.posix_acl_default", &mut list[..]) {
@@ -301,8 +300,8 @@ fn check_owned(path: &FilePath, stat: &Stat) -> Result<()> {
     }
 }
 
-/// Checks that an existing file can be written. Its owner can give himself the
-/// right where the effect sets the permission bits anyway.
+/// Checks that an existing file can be written. If the effect sets the permission bits anyway, its
+/// owner can grant himself the right.
 fn check_writable(path: &FilePath, stat: Option<&Stat>, sets_mode: bool) -> Result<()> {
     let Some(stat) = stat else {
         return Ok(());

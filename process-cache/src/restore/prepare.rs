@@ -1,4 +1,4 @@
-//! Preparing: every content verified before anything is touched.
+//! Prepares effects: verifies every content before any file is changed.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -15,26 +15,25 @@ use crate::model::path::FilePath;
 use crate::store::{Shared, Store, StoreError, copy};
 use crate::world::World;
 
-/// How an effect's content waits for its turn.
+/// The prepared form of an effect's content.
 pub(super) enum PreparedStep {
-    /// There is none.
+    /// The effect has no content.
     Nothing,
-    /// The file has it already.
+    /// The file has the content already.
     InPlace,
-    /// In a file on the same file system, which only has to get its name.
+    /// In a file on the same file system, which only needs its name.
     NewFile(NewFile),
     /// In memory.
     Bytes(Shared),
-    /// In the store, verified; it is opened again when its turn comes, because
-    /// a process may have few descriptors and an outcome many files.
+    /// In the store, verified. It is opened again when needed, because a process may have few
+    /// descriptors and an outcome many files.
     Verified,
 }
 
-/// The stages of all effects. Dropped before its end, it leaves directories as
-/// they were.
+/// The prepared forms of all effects. If dropped early, it restores the times of directories.
 pub(super) struct PreparedSteps {
     list: Vec<PreparedStep>,
-    /// Directories that got temporary files.
+    /// Directories in which temporary files were made.
     touched: DirTimes,
 }
 
@@ -46,13 +45,13 @@ impl Drop for PreparedSteps {
 }
 
 impl PreparedSteps {
-    /// Hands over what is to be committed, with the times of directories before.
+    /// Returns the prepared steps for the commit, with the earlier times of directories.
     pub(super) fn commit(&mut self) -> (Vec<PreparedStep>, DirTimes) {
         (take(&mut self.list), take(&mut self.touched))
     }
 }
 
-/// Verifies everything; see the module above.
+/// Verifies all effects; see the module documentation.
 pub(super) fn prepare(
     store: &Store,
     effects: &[Effect],
@@ -63,7 +62,7 @@ pub(super) fn prepare(
         list: Vec::with_capacity(effects.len()),
         touched: DirTimes::default(),
     };
-    // A temporary file must not keep a directory from being removed.
+    // A temporary file must not prevent the removal of a directory.
     let removed = removed_dirs(effects);
     let mut waiting = 0;
     for effect in effects {
@@ -103,8 +102,8 @@ fn is_new(effect: &Effect, step: &Step) -> bool {
     matches!(effect, Effect::Write { fresh: true, .. }) || step.before == Kind::Absent
 }
 
-/// Whether the file that is there has the content already; finding out costs at
-/// most one read, less than a copy.
+/// Whether the existing file has the content already. The check costs at most one read, less than
+/// a copy.
 fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
     let (
         Effect::Write {
@@ -124,7 +123,7 @@ fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
         && world.has_content(effect.path(), stat, content)
 }
 
-/// A failure while a content is moved.
+/// A failure while a content is copied.
 enum Failure {
     Store(StoreError),
     Io(&'static str, io::Error),
@@ -145,7 +144,7 @@ impl Failure {
     }
 }
 
-/// Reads a content, hands it to `sink`, and checks its digest.
+/// Reads a content, passes it to `sink`, and checks its digest.
 fn verify(
     store: &Store,
     digest: &Digest,
@@ -183,7 +182,7 @@ fn verified_bytes(store: &Store, digest: &Digest, length: u64) -> Result<Shared>
     Ok(bytes.into())
 }
 
-/// A verified copy next to where it will be, still without its permissions.
+/// Creates a verified copy next to its destination, still without its permissions.
 fn stage_file(
     store: &Store,
     path: &FilePath,

@@ -1,4 +1,4 @@
-//! Effects against what a program would have done.
+//! Compares restored effects with the changes that a program would have made.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -108,7 +108,7 @@ impl Place {
         names
     }
 
-    /// All names with inode, mode, time and what they hold.
+    /// Returns all names with inode, mode, time and content.
     fn tree(&self) -> Vec<(PathBuf, u64, u32, SystemTime, Vec<u8>)> {
         let mut left = vec![self.path("")];
         let mut found = Vec::new();
@@ -123,7 +123,7 @@ impl Place {
             } else {
                 fs::read(&path).unwrap()
             };
-            // A directory that is made again is another one.
+            // A directory that is made again has another inode.
             let inode = if metadata.is_dir() { 0 } else { metadata.ino() };
             let time = metadata.modified().unwrap();
             found.push((path, inode, metadata.mode(), time, holds));
@@ -132,7 +132,7 @@ impl Place {
         found
     }
 
-    /// Makes a content's blob wrong without changing its length.
+    /// Damages a content's blob without changing its length.
     fn damage(&self, bytes: &[u8]) {
         let name = copy::digest(bytes).to_string();
         let path = self
@@ -146,7 +146,7 @@ impl Place {
     }
 }
 
-/// Long enough not to wait in memory.
+/// Too long to be prepared in memory.
 fn long() -> Vec<u8> {
     (0..600_000u32).map(|n| (n % 253) as u8).collect()
 }
@@ -291,7 +291,7 @@ fn a_file_that_has_its_content_is_only_touched() {
     let restored = apply_with(&place.store, &effects, options()).unwrap();
     assert_eq!((restored.bytes, restored.kept), (0, 4));
     assert!(place.time("a") > old);
-    // Unless something else will have been written by then.
+    // Allowed only if another effect writes it first.
     let effects = [
         place.write("a", b"else", false, Time::Present),
         place.write("a", b"same", false, Time::Present),
@@ -334,7 +334,7 @@ fn a_damaged_content_changes_nothing() {
         assert_eq!(fs::read(place.path("b")).unwrap(), b"old");
         assert_eq!(place.names(""), ["a", "b"]);
         assert_eq!(place.time(""), dir_time);
-        // It is gone, so the next time it is simply missing.
+        // The blob was removed, so the next time it is missing.
         let error = place.apply(&effects).unwrap_err();
         assert!(
             matches!(error, RestoreError::Incomplete(StoreError::Missing(_))),
@@ -386,7 +386,7 @@ fn names_can_change_their_kind() {
     symlink("other", place.path("link")).unwrap();
     place
         .apply(&[
-            // What is made is not what the link leads to.
+            // The new file does not replace the target of the link.
             place.remove("link"),
             place.make_dir("link", Time::Present),
             place.write("link/f", b"1", false, Time::Present),

@@ -1,4 +1,4 @@
-//! Times that differ where they differed when the files were made.
+//! Gives files different times if their times differed in the original run.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
@@ -8,13 +8,13 @@ use crate::model::path::FilePath;
 use crate::platform::clock;
 use crate::world::locate;
 
-/// How often a file is touched for a time of its own. The kernel gives a finer
-/// time at the second touch at the latest.
+/// How often a file is touched to get a distinct time. The kernel gives a finer time at the second
+/// touch at the latest.
 const TOUCHES: usize = 3;
 
 /// Gives the files of `effects` new times in the order of their `ages` (see
-/// [`crate::model::outcome::Outcome::ages`]). They lie above all that was written
-/// before and not above anything written later.
+/// [`crate::model::outcome::Outcome::ages`]). The times are later than those of all earlier
+/// writes, and not later than those of any later write.
 pub(super) fn apply(effects: &[Effect], ages: &[u32]) {
     let mut aged: Vec<(u32, &FilePath)> = ages
         .iter()
@@ -29,11 +29,11 @@ pub(super) fn apply(effects: &[Effect], ages: &[u32]) {
     }
 }
 
-/// Since Linux 6.13, most file systems give a file that was looked at since its
-/// last change a time of its own, and none to any file afterwards that is below
-/// it (kernel documentation, filesystems/multigrain-ts). Whether that was so.
+/// Sets distinct times by touching files; returns whether that worked. Since Linux 6.13, most file
+/// systems give a fine-grained time to a file whose time was read since its last change, and no
+/// file written afterwards gets an earlier time (kernel documentation, filesystems/multigrain-ts).
 fn by_touching(groups: &[&[(u32, &FilePath)]]) -> bool {
-    // The files themselves are younger than all that was written before.
+    // The files themselves are later than all earlier writes.
     let mut last = None;
     for group in groups {
         let first = group[0].1;
@@ -48,22 +48,22 @@ fn by_touching(groups: &[&[(u32, &FilePath)]]) -> bool {
     true
 }
 
-/// The time of the file at `path` once it was touched and is above `last`.
+/// Touches the file at `path`; returns its time if that is later than `last`.
 fn touched_after(path: &FilePath, last: Option<i128>) -> Option<i128> {
     (0..TOUCHES).find_map(|_| {
-        // Looking at it is what makes the next time a fine one.
+        // Reading the time makes the next one fine-grained.
         modified(path)?;
         touch(path);
         modified(path).filter(|time| Some(*time) > last)
     })
 }
 
-/// A nanosecond each, just below the kernel's next tick.
+/// Sets times that differ by one nanosecond, just below the kernel's next tick.
 fn by_the_tick(groups: &[&[(u32, &FilePath)]]) {
-    // Files may have times as fine as those of this clock.
+    // Files may have times as fine as this clock.
     let begun = clock::window().1;
     let tick = clock::tick_after(begun.saturating_add(groups.len() as i64));
-    // As many as fit.
+    // As many as there is room for.
     let room = usize::try_from(tick - begun - 1).unwrap_or(0);
     for (index, group) in groups.iter().enumerate() {
         let before = (groups.len() - 1 - index).min(room);
@@ -73,27 +73,27 @@ fn by_the_tick(groups: &[&[(u32, &FilePath)]]) {
     }
 }
 
-/// When the file at `path` was modified (ns since the epoch).
+/// Returns the modification time of the file at `path` (ns since the epoch).
 fn modified(path: &FilePath) -> Option<i128> {
     let stat = rustix::fs::lstat(path.as_path()).ok()?;
     Some(locate::modified(&stat))
 }
 
-/// Gives the file this time. Who may write a file need not own it: then it gets
-/// the present.
+/// Sets the time of a file. A process that may write a file without owning it can only set the
+/// present.
 fn set(path: &FilePath, ns: i128) {
     if modify(path, kept(), timespec(ns)).is_err() {
         touch(path);
     }
 }
 
-/// Gives the file the present.
+/// Sets the time of a file to the present.
 fn touch(path: &FilePath) {
     let present = Timespec {
         tv_sec: 0,
         tv_nsec: UTIME_NOW,
     };
-    // Who does not own it may only do both.
+    // A process that does not own the file may only set both times.
     if modify(path, kept(), present).is_err() {
         let _ = modify(path, present, present);
     }
@@ -122,7 +122,7 @@ fn modify(
 mod tests {
     use super::*;
 
-    /// Files `groups` times two, and one from before.
+    /// Creates two files for each of `groups` times, and an earlier one.
     fn files(groups: u32) -> (tempfile::TempDir, FilePath, Vec<(u32, FilePath)>) {
         let dir = tempfile::tempdir().unwrap();
         let make = |name: String| {

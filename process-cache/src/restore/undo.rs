@@ -1,10 +1,9 @@
-//! Taking back what was established before an effect that fails.
+//! Undoes established effects before one that fails.
 //!
-//! The program that runs after a refused restore must find what it would have
-//! found without. So names that are replaced or removed stand aside, under
-//! temporary names, until all is done; of a file that is written in place, the
-//! content waits in memory if it is short. That of a long one is lost, and the
-//! error says so ([`RestoreError::is_clean`]).
+//! After a refused restore, the program must find the tree as it was. So replaced and removed
+//! files are moved aside, under temporary names, until all effects are established. The old
+//! content of a file that is written in place is kept in memory if it is short. A long one is
+//! lost, and the error reports this ([`RestoreError::is_clean`]).
 
 use std::collections::HashSet;
 use std::fs::{self, File, Metadata};
@@ -25,38 +24,38 @@ use crate::model::path::FilePath;
 pub(super) struct Undo<'a> {
     steps: Vec<Step>,
     times: DirTimes,
-    /// Directories that effects remove: nothing may stand aside in them.
+    /// Directories that effects remove: no file may be moved aside in them.
     removed: HashSet<&'a Path>,
-    /// The bytes that wait in memory.
+    /// Bytes kept in memory.
     saved: u64,
-    /// Whether all can be taken back.
+    /// Whether everything can be undone.
     is_whole: bool,
 }
 
 enum Step {
-    /// Nothing was there.
+    /// The name was free.
     Made(FilePath),
-    /// The former file has this name meanwhile.
+    /// The former file has this temporary name.
     Aside(FilePath, TempPath),
-    /// A directory was there.
+    /// The name was a directory.
     Removed(FilePath, Metadata),
-    /// The same was there, with other metadata and this content.
+    /// The same file had other metadata and this content.
     Changed(FilePath, Metadata, Before),
 }
 
-/// The content of what is changed.
+/// The former content of a changed file.
 pub(super) enum Before {
-    /// It does not change.
+    /// The content does not change.
     Same,
-    /// As much of what is there as it was long.
+    /// The present content up to the former length.
     Start,
     /// In memory.
     Bytes(Vec<u8>),
 }
 
 impl<'a> Undo<'a> {
-    /// For effects that remove these directories, with the times that directories
-    /// had before drafts were made in them.
+    /// Creates an undo log for effects that remove these directories. `times` are the times of
+    /// directories before temporary files were made in them.
     pub(super) fn new(removed: HashSet<&'a Path>, times: DirTimes) -> Self {
         Self {
             steps: Vec::new(),
@@ -67,7 +66,7 @@ impl<'a> Undo<'a> {
         }
     }
 
-    /// Looks at a path that is about to change.
+    /// Notes the state of a path that is about to change.
     pub(super) fn look(&mut self, path: &FilePath) -> Option<Metadata> {
         if let Some(parent) = path.parent() {
             self.times.remember(parent);
@@ -79,7 +78,7 @@ impl<'a> Undo<'a> {
         Some(found)
     }
 
-    /// Something has been made where this was; the old one stands aside.
+    /// Notes a new file; the replaced one was moved aside.
     pub(super) fn made(
         &mut self,
         path: &FilePath,
@@ -87,7 +86,7 @@ impl<'a> Undo<'a> {
         old: Option<TempPath>,
     ) {
         match (before, old) {
-            // It would keep its directory from being removed.
+            // The file moved aside would prevent the removal of its directory.
             (_, Some(_)) if self.is_removed(path) => self.is_whole = false,
             (_, Some(old)) => self.steps.push(Step::Aside(path.clone(), old)),
             (None, None) => self.steps.push(Step::Made(path.clone())),
@@ -95,13 +94,13 @@ impl<'a> Undo<'a> {
         }
     }
 
-    /// This is going to be changed without becoming another inode.
+    /// Notes a change that keeps the inode.
     pub(super) fn change(&mut self, path: &FilePath, before: &Metadata, content: Before) {
         let (path, before) = (path.clone(), before.clone());
         self.steps.push(Step::Changed(path, before, content));
     }
 
-    /// This file is going to be written in place.
+    /// Notes that this file is about to be written in place.
     pub(super) fn overwrite(&mut self, path: &FilePath, before: &Metadata) {
         let length = before.len();
         let mut bytes = Vec::new();
@@ -122,7 +121,7 @@ impl<'a> Undo<'a> {
         self.change(path, before, Before::Bytes(bytes));
     }
 
-    /// Removes a name that is no directory's.
+    /// Removes a name that is no directory.
     pub(super) fn remove(&mut self, path: &FilePath, before: Option<&Metadata>) -> Result<()> {
         if before.is_some_and(|found| !found.is_dir())
             && let Some(aside) = self.aside(path)
@@ -135,7 +134,7 @@ impl<'a> Undo<'a> {
         Ok(())
     }
 
-    /// Gives what is at a path a temporary name in a directory that stays.
+    /// Moves a file aside, to a temporary name in a directory that is not removed.
     fn aside(&self, path: &FilePath) -> Option<TempPath> {
         let last = path.ancestors().filter(|dir| self.removed.contains(dir));
         let dir = last.last().unwrap_or(path).parent()?;
@@ -171,14 +170,14 @@ impl<'a> Undo<'a> {
         Ok(())
     }
 
-    /// Removes what stands aside: from now on, not all can be taken back.
+    /// Removes files moved aside: afterwards, not everything can be undone.
     pub(super) fn settle(&mut self) {
         let is_aside = |step: &Step| matches!(step, Step::Aside(..));
         self.is_whole &= !self.steps.iter().any(is_aside);
         self.steps.retain(|step| !is_aside(step));
     }
 
-    /// Takes back all that can be, the last first. Whether that is all.
+    /// Undoes all that can be undone, the last first. Returns whether that is everything.
     pub(super) fn take_back(mut self) -> bool {
         for step in self.steps.drain(..).rev() {
             self.is_whole &= step.take_back().is_ok();
@@ -198,7 +197,7 @@ impl Step {
             Self::Aside(path, old) => {
                 let renamed = fs::rename(&old, path.as_path());
                 if renamed.is_err() {
-                    // Better under that name than not at all.
+                    // A file under the temporary name is better than a lost file.
                     let _ = old.keep();
                 }
                 renamed
@@ -228,7 +227,7 @@ fn take_back_change(path: &FilePath, before: &Metadata, content: &Before) -> io:
         fs::set_permissions(path.as_path(), fs::Permissions::from_mode(mode & 0o7777))?;
     }
     if before.is_dir() {
-        // Taking back more changes them again: they are set last.
+        // Later undo steps change the times again: they are set last.
         return Ok(());
     }
     let ns = |s: i64, ns: i64| Some(i128::from(s) * 1_000_000_000 + i128::from(ns));
@@ -238,12 +237,12 @@ fn take_back_change(path: &FilePath, before: &Metadata, content: &Before) -> io:
     Ok(rustix::fs::utimensat(CWD, path.as_path(), &times, flags)?)
 }
 
-/// Directories whose entries change, with the times they had before.
+/// Directories whose entries change, with their earlier times.
 #[derive(Default)]
 pub(super) struct DirTimes(FxHashMap<PathBuf, Timestamps>);
 
 impl DirTimes {
-    /// Notes the time that a directory has, unless that was done before.
+    /// Stores the present time of a directory, unless it is stored already.
     pub(super) fn remember(&mut self, dir: &Path) {
         if !self.0.contains_key(dir)
             && let Ok(stat) = rustix::fs::stat(dir)
@@ -263,7 +262,7 @@ impl DirTimes {
         }
     }
 
-    /// Gives the directories these times.
+    /// Restores the times of the directories.
     pub(super) fn restore(&self) {
         for (dir, times) in &self.0 {
             let _ = rustix::fs::utimensat(CWD, dir, times, AtFlags::empty());
@@ -271,7 +270,7 @@ impl DirTimes {
     }
 }
 
-/// The directories that effects remove.
+/// Returns the directories that effects remove.
 pub(super) fn removed_dirs(effects: &[Effect]) -> HashSet<&Path> {
     let removed = effects.iter().filter_map(|effect| match effect {
         Effect::RemoveDir { path } => Some(path.as_path()),

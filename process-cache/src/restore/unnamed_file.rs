@@ -1,9 +1,8 @@
-//! Files that are finished before they get their names.
+//! New files that are complete before they get their names.
 //!
-//! A file without a name (open(2), `O_TMPFILE`) leaves nothing behind when its
-//! maker is killed, and does not change its directory before its time. Where the file
-//! system has none, or many wait already (each holds a descriptor), it has a
-//! temporary name beside its own.
+//! A file without a name (open(2), `O_TMPFILE`) vanishes when the process is killed, and does not
+//! change its directory early. If the file system does not support it, or many wait already (each
+//! holds a descriptor), the file has a temporary name in the same directory.
 
 use std::fs::{self, File};
 use std::os::fd::AsRawFd;
@@ -18,21 +17,21 @@ use super::{RestoreError, Result};
 use crate::model::outcome::Time;
 use crate::model::path::FilePath;
 
-/// How many files without names wait at a time: a process may have few descriptors.
+/// Maximal number of unnamed files at a time: a process may have few descriptors.
 const UNNAMED: usize = 64;
 static WAITING: AtomicUsize = AtomicUsize::new(0);
 
-/// A new file that has not got its name yet.
+/// A new file without its final name.
 pub(super) enum NewFile {
-    /// It has none at all.
+    /// It has no name.
     Unnamed(Unnamed),
-    /// It has a temporary one, in the same directory.
+    /// It has a temporary name in the same directory.
     Named(tempfile::NamedTempFile),
-    /// The same, closed.
+    /// The same, with its descriptor closed.
     Closed(tempfile::TempPath),
 }
 
-/// A file without a name, counted.
+/// An unnamed file, counted.
 pub(super) struct Unnamed(File);
 
 impl Drop for Unnamed {
@@ -57,7 +56,7 @@ impl Unnamed {
         }
     }
 
-    /// Gives the file its name, or a temporary one where something has that name.
+    /// Gives the file its name, or a temporary one if the name exists.
     fn finish(self, path: &FilePath, mode: u32, time: Time) -> Result<Option<tempfile::TempPath>> {
         self.0
             .set_permissions(fs::Permissions::from_mode(mode & 0o7777))
@@ -76,7 +75,7 @@ impl Unnamed {
         Ok(Some(named.into_temp_path()))
     }
 
-    /// Gives the file a name that nobody has.
+    /// Gives the file an unused name.
     fn link(&self, path: &Path) -> rustix::io::Result<()> {
         let own = format!("/proc/self/fd/{}", self.0.as_raw_fd());
         rustix::fs::linkat(CWD, own, CWD, path, AtFlags::SYMLINK_FOLLOW)
@@ -84,7 +83,7 @@ impl Unnamed {
 }
 
 impl NewFile {
-    /// A new file that is going to be `path`.
+    /// Creates a new file that will become `path`.
     pub(super) fn new(path: &FilePath) -> Result<Self> {
         let dir = path.parent().unwrap_or(Path::new("/"));
         match Unnamed::new(dir) {
@@ -93,7 +92,7 @@ impl NewFile {
         }
     }
 
-    /// The file, to be written.
+    /// Returns the file for writing.
     pub(super) fn file(&mut self) -> Option<&mut File> {
         match self {
             Self::Unnamed(unnamed) => Some(&mut unnamed.0),
@@ -102,7 +101,7 @@ impl NewFile {
         }
     }
 
-    /// The same with as few descriptors open as possible.
+    /// Closes the descriptor, if the file has a name, until it is placed.
     pub(super) fn close_until_placed(self) -> Self {
         match self {
             Self::Named(file) => Self::Closed(file.into_temp_path()),
@@ -110,8 +109,7 @@ impl NewFile {
         }
     }
 
-    /// Puts the file in its place; what was there is returned, under a temporary
-    /// name.
+    /// Renames the file to `path`; returns the replaced file under a temporary name.
     pub(super) fn place(
         self,
         path: &FilePath,
@@ -130,7 +128,7 @@ impl NewFile {
     }
 }
 
-/// Gives a file that has a temporary name its permissions and times.
+/// Sets permissions and times of a file with a temporary name.
 fn set_attributes(
     temporary: tempfile::TempPath,
     path: &FilePath,
