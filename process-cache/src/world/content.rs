@@ -1,4 +1,4 @@
-//! Digests of files, each file read only when it has to be.
+//! Digests of files; each file is read only if necessary.
 
 use std::fs::File;
 use std::io;
@@ -12,36 +12,35 @@ use crate::model::fact::Digest;
 use crate::model::file_key::FileKey;
 use crate::store::{Trust, copy};
 
-/// Looks at the bytes of a file that is being hashed, piece by piece, and says
-/// in a byte of flags what it found; the flags of all pieces are united. The
-/// last [`OVERLAP`] bytes of a piece are repeated at the beginning of the next,
-/// so nothing of that length is missed. Bit 7 is the table's own.
+/// Scans a file while it is hashed, piece by piece, and returns a byte of flags; the flags of all
+/// pieces are united. The last [`OVERLAP`] bytes of a piece are repeated at the beginning of the
+/// next, so that no match of that length is missed. Bit 7 is reserved for the table.
 pub type Scanner = fn(&[u8]) -> u8;
 
-/// How many bytes a [`Scanner`] sees twice.
+/// Bytes that a [`Scanner`] sees twice.
 const OVERLAP: usize = 32;
-/// Set in the table where a scanner has looked.
+/// Set in the table after a scan.
 const SCANNED: u8 = 0x80;
-/// Pseudo files that are longer are not understood.
+/// Longer pseudo files are not read (bytes).
 const MAX_PSEUDO: u64 = 4 << 20;
-/// How often a file that changes while it is hashed is tried again.
+/// Attempts to hash a file that changes meanwhile.
 const ATTEMPTS: usize = 3;
 
 /// The properties of a content that a caller needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Need {
     Digest,
-    /// The scanner's flags as well.
+    /// The scanner's flags too.
     Flags,
 }
 
 impl World {
-    /// The digest, flags and stat of the regular file at a path.
+    /// Returns the digest, flags and metadata of the regular file at a path.
     pub(super) fn digest_path(&self, path: &Path, need: Need) -> io::Result<(Digest, u8, Stat)> {
         self.digest_at(path, &rustix::fs::stat(path)?, need)
     }
 
-    /// The same for a path that has been looked at already.
+    /// Same, for a path whose metadata is known.
     pub(super) fn digest_at(
         &self,
         path: &Path,
@@ -57,14 +56,14 @@ impl World {
             readable(path, stat, 0o444)?;
             return Ok((digest, flags, *stat));
         }
-        // What stands there may be another thing by now: never wait for a FIFO,
-        // never acquire a terminal.
+        // The file may have been replaced by another kind: never wait for a FIFO, never acquire a
+        // terminal.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
         self.digest_fd(&file, need)
     }
 
-    /// The digest, flags and stat of an open regular file.
+    /// Returns the digest, flags and metadata of an open regular file.
     pub(super) fn digest_fd(&self, file: &File, need: Need) -> io::Result<(Digest, u8, Stat)> {
         let mut before = rustix::fs::fstat(file)?;
         if !is(&before, FileType::RegularFile) {
@@ -118,8 +117,7 @@ impl World {
     }
 }
 
-/// Shows a piece to a scanner, and what lies across the border to the one
-/// before.
+/// Passes a piece to a scanner, together with the end of the previous one.
 fn scan(scanner: Scanner, carried: &mut Vec<u8>, piece: &[u8]) -> u8 {
     let mut flags = scanner(piece);
     if !carried.is_empty() {
@@ -137,7 +135,7 @@ fn scan(scanner: Scanner, carried: &mut Vec<u8>, piece: &[u8]) -> u8 {
     flags
 }
 
-/// The real-time clock in ns since the epoch; `None` where 64 bits do not do.
+/// Returns the real-time clock in ns since the epoch; `None` if it does not fit in 64 bits.
 fn clock() -> Option<i64> {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).ok()?;
     i64::try_from(since.as_nanos()).ok()

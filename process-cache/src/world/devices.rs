@@ -9,20 +9,19 @@ use rustix::fs::{Stat, StatFs};
 use super::World;
 use crate::platform::lock::lock;
 
-/// For each file system by its device number, whether its files are made up when
-/// they are read.
+/// For each file system by its device number, whether its files are computed when they are read.
 #[derive(Debug, Default)]
 pub(super) struct Devices(Mutex<FxHashMap<u64, bool>>);
 
 impl World {
-    /// Whether there is a file whose content and times the kernel makes up.
+    /// Whether the kernel computes the content and times of the file.
     pub(crate) fn is_made_up(&self, path: &Path) -> bool {
         rustix::fs::stat(path)
             .is_ok_and(|stat| self.is_volatile(&stat, || rustix::fs::statfs(path)))
     }
 
-    /// Whether the file's content can change without its times telling: where
-    /// the kernel makes it up when it is read.
+    /// Whether the file's content can change without a change of its times, because the kernel
+    /// computes it when it is read.
     pub(super) fn is_volatile(
         &self,
         stat: &Stat,

@@ -18,7 +18,7 @@ pub enum Format {
     Other,
 }
 
-/// Reads what kind of executable a file is.
+/// Returns the executable format of a file.
 pub fn format(path: &std::path::Path) -> std::io::Result<Format> {
     use std::io::Read;
     let mut head = Vec::with_capacity(4096);

@@ -13,9 +13,8 @@ use super::private;
 use crate::model::fact::{Answer, Digest};
 use crate::model::path::FilePath;
 
-/// Summarises a directory as it would be without `added` and with `removed`:
-/// sorted names with their types. The order in which the kernel lists them is
-/// its own affair.
+/// Summarises a directory without `added` and with `removed`: sorted names with their types. The
+/// kernel's order does not count.
 pub(super) fn list(
     path: &Path,
     added: &BTreeSet<OsString>,
@@ -39,7 +38,7 @@ pub(super) fn list(
     ))
 }
 
-/// The answer for sorted names with types.
+/// Returns the answer for sorted names with types.
 pub(super) fn summary<'a>(names: impl Iterator<Item = (&'a [u8], u8)>) -> Answer {
     let mut bytes = Vec::with_capacity(1024);
     for (name, kind) in names {
@@ -50,7 +49,7 @@ pub(super) fn summary<'a>(names: impl Iterator<Item = (&'a [u8], u8)>) -> Answer
     Answer::Summary(Digest(*blake3::hash(&bytes).as_bytes()))
 }
 
-/// Names (without `.` and `..`) and types as in `d_type`.
+/// Reads names (without `.` and `..`) and types as in `d_type`.
 pub(super) fn read(path: &Path) -> Result<Vec<(Vec<u8>, u8)>, Errno> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let dir = rustix::fs::open(path, flags, Mode::empty())?;
@@ -76,7 +75,7 @@ pub(super) fn read(path: &Path) -> Result<Vec<(Vec<u8>, u8)>, Errno> {
     Ok(names)
 }
 
-/// The type as readdir(3) tells it.
+/// Returns the type as in readdir(3).
 fn d_type(kind: FileType) -> u8 {
     match kind {
         FileType::Fifo => libc::DT_FIFO,

@@ -1,12 +1,11 @@
-//! From a path as a program names it to the thing it means.
+//! Resolves paths as programs name them.
 //!
-//! Facts are asked by the path as given; but whether a unit looks at something
-//! that it made itself is decided by the *resource*: the canonical path. The
-//! canonical form of a directory is remembered until a traced process makes
-//! or removes a link, or moves something; so is where a path leads by it, and whether nothing
-//! was there, or what was read there. So is where a link leads, for as long
-//! as it is that link and leads to that file: of links in between that somebody else
-//! changes, the former targets are noted as facts, which the next lookup finds to differ.
+//! Facts are queried by the path as given. The *resource*, the canonical path, decides whether a
+//! unit looks at a file that it made itself. Canonical forms of directories are cached until a
+//! traced process makes or removes a link, or moves a file. The same holds for resolved paths,
+//! absent files, and contents that were read. The target of a link is cached as long as the link
+//! and its final target are the same files. If an untraced process changes links in between, the
+//! former targets are noted as facts, and the next lookup finds that they differ.
 
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -25,27 +24,27 @@ use crate::model::path_kind::is_plain;
 use crate::platform::clock;
 use crate::world::pending_digest::PendingDigest;
 
-/// The file that a path names at present.
+/// The file that a path names now.
 #[derive(Debug)]
 pub struct Located {
-    /// The path that was looked at.
+    /// The path as given.
     pub given: FilePath,
-    /// The canonical path; of what is missing, as far as it can be told.
+    /// The canonical path; for a missing file, as far as it can be resolved.
     pub resource: FilePath,
     /// The result of stat or lstat.
     pub stat: Result<Stat, Errno>,
-    /// The directory part as given, where it is not canonical, and what it is.
+    /// The directory part as given, if it is not canonical, with its canonical path.
     pub indirect: Option<(FilePath, FilePath)>,
-    /// The way that was followed, if the last component is a link.
+    /// The links that were followed, if the last component is a link.
     pub steps: Option<Rc<[Step]>>,
 }
 
-/// One step of the way from a link to what it means.
+/// One step from a link to its target.
 #[derive(Debug)]
 pub struct Step {
     /// The directory part as in [`Located::indirect`].
     pub indirect: Option<(FilePath, FilePath)>,
-    /// None where the way ends.
+    /// `None` at the end.
     pub link: Option<Link>,
 }
 
@@ -54,36 +53,36 @@ pub struct Step {
 pub struct Link {
     /// Its path.
     pub path: FilePath,
-    /// The same with a canonical directory.
+    /// Its path with a canonical directory.
     pub resource: FilePath,
     /// The target as it was read.
     pub target: FilePath,
 }
 
-/// Where a link leads that led there before.
+/// A link with its known final target.
 #[derive(Debug)]
 struct CachedLink {
     /// Device, inode and change time of the link.
     from: (u64, u64, i64, i64),
-    /// Device and inode of what it means.
+    /// Device and inode of the final target.
     to: (u64, u64),
     resource: FilePath,
     steps: Rc<[Step]>,
 }
 
-/// Remembers canonical directories, which do not exist, and where links lead.
+/// Caches canonical directories, missing directories, and targets of links.
 #[derive(Debug, Default)]
 pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
     missing: FxHashSet<Vec<u8>>,
     links: FxHashMap<Vec<u8>, CachedLink>,
-    /// By the path as given.
+    /// Cache by the path as given.
     paths: FxHashMap<FilePath, CachedPath>,
     /// Contents of regular files, by canonical path; see [`Locator::remember_content`].
     cached: FxHashMap<FilePath, Rc<CachedContent>>,
-    /// How often all of that may have changed.
+    /// Counts changes that may invalidate all of that.
     shape: u64,
-    /// Directories that something has been opened in.
+    /// Directories in which files have been opened.
     checked: FxHashMap<FilePath, Rc<Directory>>,
     /// Counts [`Locator::revalidate_directories`].
     epoch: u64,
@@ -92,7 +91,7 @@ pub struct Locator {
 /// Device and inode.
 type Identity = (u64, u64);
 
-/// A directory as it is named.
+/// A directory under its path.
 #[derive(Debug)]
 struct Directory {
     path: FilePath,
@@ -101,7 +100,7 @@ struct Directory {
 }
 
 impl Directory {
-    /// Its identity.
+    /// Returns its identity.
     fn identity(&self, epoch: u64) -> Option<Identity> {
         if self.checked.get().0 != epoch {
             let stat = rustix::fs::stat(self.path.as_path()).ok();
@@ -112,20 +111,20 @@ impl Directory {
     }
 }
 
-/// A regular file as it was found.
+/// A regular file in the cache.
 #[derive(Debug)]
 struct CachedContent {
     inode: Identity,
-    /// The directory that it was found in.
+    /// The directory in which it was found.
     directory: Identity,
     content: Arc<PendingDigest>,
-    /// [`Locator::shape`] when it was found.
+    /// The value of [`Locator::shape`] at that time.
     shape: u64,
-    /// It was cached, and is not any more.
+    /// Whether it has left the cache.
     former: Cell<bool>,
 }
 
-/// A regular file that is read at a path, as far as the cache knows.
+/// A regular file opened for reading, as far as the cache knows.
 #[derive(Debug)]
 pub struct CachedOpen {
     /// The path that was opened.
@@ -140,16 +139,16 @@ pub struct CachedOpen {
     pub content: Arc<PendingDigest>,
 }
 
-/// Where a path leads whose last component is no link, or is not followed; see [`Located`].
+/// The result for a path whose last component is no link, or is not followed; see [`Located`].
 #[derive(Debug)]
 struct CachedPath {
     resource: FilePath,
     indirect: Option<(FilePath, FilePath)>,
-    /// Nothing was there, not even a link.
+    /// Whether no file was there, not even a link.
     absent: Cell<bool>,
     /// See [`is_plain`].
     plain: bool,
-    /// The cached content there, and the directory that it was found in.
+    /// The cached content, and the directory in which it was found.
     cached: Option<(Rc<Directory>, Rc<CachedContent>)>,
 }
 
@@ -165,10 +164,10 @@ impl CachedPath {
     }
 }
 
-/// How many paths are remembered.
+/// Maximal number of cached paths.
 const MAX_CACHED_PATHS: usize = 1 << 16;
 
-/// Links on the way that are followed (path_resolution(7)).
+/// Maximal number of links followed in a path (path_resolution(7)).
 pub const MAX_LINKS: u32 = 40;
 
 /// Whether this is a symbolic link.
@@ -186,13 +185,13 @@ pub fn is_directory(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
 }
 
-/// The modification time (ns since the epoch).
+/// Returns the modification time (ns since the epoch).
 pub fn modified(stat: &Stat) -> i128 {
     i128::from(stat.st_mtime) * 1_000_000_000 + i128::from(stat.st_mtime_nsec)
 }
 
 impl Locator {
-    /// Forgets everything: the tree's shape has changed.
+    /// Clears all caches: links or directories may have changed.
     pub fn forget(&mut self) {
         self.directories.clear();
         self.missing.clear();
@@ -202,24 +201,24 @@ impl Locator {
         self.forget_contents();
     }
 
-    /// A directory has come into being.
+    /// Handles a new directory.
     pub fn forget_absent(&mut self) {
         self.forget_missing();
         self.paths.clear();
     }
 
-    /// A file has come into being, which leads nowhere.
+    /// Handles a new file that is neither link nor directory.
     pub fn forget_missing(&mut self) {
         self.missing.clear();
     }
 
-    /// The canonical form of a directory (an absolute path), if it exists.
+    /// Returns the canonical form of a directory (an absolute path), if it exists.
     pub fn directory(&mut self, directory: &Path) -> Option<FilePath> {
         self.resolve(directory.as_os_str().as_bytes(), MAX_LINKS)
     }
 
-    /// From the directory above, which is often known: what compilers ask for
-    /// lies in few directories, many of them missing.
+    /// Resolves from the parent directory, which is often known: compilers look in few
+    /// directories, many of them missing.
     fn resolve(&mut self, directory: &[u8], links: u32) -> Option<FilePath> {
         if let Some(known) = self.directories.get(directory) {
             return Some(known.clone());
@@ -259,13 +258,13 @@ impl Locator {
                 let target = parent.join(OsStr::from_bytes(target.as_bytes()));
                 self.resolve(target.as_os_str().as_bytes(), links.checked_sub(1)?)
             }
-            // It is there, and no link (readlink(2)).
+            // The file exists and is no link (readlink(2)).
             Err(Errno::INVAL) => Some(here.into()),
             Err(_) => None,
         }
     }
 
-    /// The canonical path of a name whose last component is not followed.
+    /// Returns the canonical path of a name whose last component is not followed.
     pub fn name(&mut self, path: &Path) -> FilePath {
         let Some((directory, name)) = parts(path) else {
             return std::fs::canonicalize(path).map_or_else(|_| path.into(), FilePath::from);
@@ -276,8 +275,8 @@ impl Locator {
         }
     }
 
-    /// The canonical path of a name whose last component is not followed, and
-    /// its directory as given, where that is not canonical, with what it is.
+    /// Returns the canonical path of a name whose last component is not followed. If its directory
+    /// as given is not canonical, returns that too, with its canonical path.
     pub fn place(&mut self, path: &Path) -> (FilePath, Option<(FilePath, FilePath)>) {
         let Some((directory, name)) = parts(path) else {
             return (self.name(path), None);
@@ -292,7 +291,7 @@ impl Locator {
         (resource, Some((FilePath::from(directory), canonical)))
     }
 
-    /// Looks at a path.
+    /// Resolves a path and reads its metadata.
     pub fn locate(&mut self, path: &Path, follow: bool) -> Located {
         let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");
         let stat = rustix::fs::lstat(path);
@@ -338,25 +337,25 @@ impl Locator {
         located
     }
 
-    /// The cached absence of a path: a lookup has found nothing there, and no traced process has
-    /// made a name since.
+    /// Returns the cached absence of a path: a lookup found no file there, and no traced process
+    /// has made a name since.
     pub fn absent(&self, path: Asked<'_>) -> Option<Located> {
         let (given, place) = self.paths.get_key_value(path.key())?;
         let absent = place.absent.get();
         absent.then(|| place.located(given, Err(Errno::NOENT)))
     }
 
-    /// The same, of a plain path.
+    /// Same, for a plain path.
     pub fn absent_plain(&self, path: Asked<'_>) -> Option<Located> {
         let is_plain = self.paths.get(path.key())?.plain;
         is_plain.then(|| self.absent(path)).flatten()
     }
 
-    /// Remembers what is in the regular file that was `located`, which has one name. As long as
-    /// no traced process changes it, and the path leads to the same directory, whoever opens it
-    /// is thought to find the same; if somebody else has changed it, that shows when the file is
-    /// looked at next (see [`PendingDigest::invalidate`]): when somebody is about to change it, or opens
-    /// it otherwise, or when a unit ends that has read it.
+    /// Caches the content of the `located` regular file, which has only one name. While no traced
+    /// process changes it and the path leads to the same directory, an open is assumed to find the
+    /// same content. A change by an untraced process is noticed at the next examination (see
+    /// [`PendingDigest::invalidate`]): before a traced change, at another kind of open, or when a
+    /// unit that read the file ends.
     pub fn remember_content(&mut self, located: &Located, content: &Arc<PendingDigest>) {
         let (Ok(stat), None) = (&located.stat, &located.steps) else {
             return;
@@ -384,13 +383,13 @@ impl Locator {
         if let Some(former) = self.cached.insert(located.resource.clone(), cached) {
             former.former.set(true);
             if former.content.key() != content.key() {
-                // Some may have been thought to read what was not there any more.
+                // Units may rely on content that was no longer there.
                 former.content.invalidate();
             }
         }
     }
 
-    /// The cached content for a path that is opened for reading.
+    /// Returns the cached content for a path that is opened for reading.
     pub fn cached_open(&mut self, path: Asked<'_>) -> Option<CachedOpen> {
         let known = self.paths.get(path.key())?;
         let current = known.cached.as_ref();
@@ -414,7 +413,7 @@ impl Locator {
         })
     }
 
-    /// Another path may lead to the same.
+    /// Adds another path to the same cached content.
     fn cache_path(&mut self, path: Asked<'_>) -> Option<()> {
         let (given, place) = self.paths.get_key_value(path.key())?;
         let cached = self.cached.get(&place.resource)?.clone();
@@ -423,13 +422,12 @@ impl Locator {
         Some(())
     }
 
-    /// Has directories checked again before the next open: an untraced process may have replaced
-    /// them.
+    /// Makes the next open check directories again: an untraced process may have replaced them.
     pub fn revalidate_directories(&mut self) {
         self.epoch += 1;
     }
 
-    /// The directory that a path names something in.
+    /// Returns the directory part of a path.
     fn directory_of(&mut self, path: &Path) -> Option<Rc<Directory>> {
         let (path, _) = parts(path)?;
         if let Some(known) = self.checked.get(Asked::from(path).key()) {
@@ -438,20 +436,20 @@ impl Locator {
         let path = FilePath::from(path);
         let directory = Rc::new(Directory {
             path: path.clone(),
-            // In no epoch.
+            // A value that is no epoch.
             checked: Cell::new((u64::MAX, None)),
         });
         self.checked.insert(path, directory.clone());
         Some(directory)
     }
 
-    /// A traced process is about to change a name, at which this is `found`. If it is a file
-    /// with other names, they change as well.
+    /// Handles a traced process that is about to change a name with metadata `found`. If the file
+    /// has other names, these change as well.
     pub fn forget_content(&mut self, resource: &FilePath, found: Option<&Stat>) {
         if let Some(it) = self.cached.remove(resource) {
             it.former.set(true);
             match found.and_then(FileKey::of).as_ref() == it.content.key() {
-                // It is what it was until now, for those that have ended.
+                // The content was valid until now for units that have ended.
                 true => it.content.confirm(clock::running()),
                 false => it.content.invalidate(),
             }
@@ -461,12 +459,12 @@ impl Locator {
         }
     }
 
-    /// A file that was read may have changed by another name.
+    /// Handles a possible change of cached files through other names.
     pub fn forget_contents(&mut self) {
         self.shape += 1;
     }
 
-    /// Looks at what a path means that leads to this link.
+    /// Resolves a path that leads to this link.
     fn follow(
         &mut self,
         path: &Path,
@@ -509,8 +507,7 @@ impl Locator {
         }
     }
 
-    /// The way from a link to where it leads: where that is matters to what is
-    /// written through it.
+    /// Returns the steps from a link to its target, which count for writes through the link.
     fn steps(&mut self, path: &Path) -> Rc<[Step]> {
         let mut steps = Vec::new();
         let mut at = FilePath::from(path);
@@ -533,7 +530,7 @@ impl Locator {
         steps.into()
     }
 
-    /// Where a path leads in the end, also when nothing is there.
+    /// Returns the final target of a path, even if it does not exist.
     pub fn target(&mut self, path: &Path) -> FilePath {
         let mut at = PathBuf::from(path);
         for _ in 0..MAX_LINKS {
@@ -553,12 +550,12 @@ impl Locator {
     }
 }
 
-/// A directory as given, and what it is, if that is not the same.
+/// Returns a directory as given with its canonical path, if they differ.
 fn elsewhere(directory: &Path, canonical: FilePath) -> Option<(FilePath, FilePath)> {
     (canonical.as_os_str() != directory.as_os_str()).then(|| (FilePath::from(directory), canonical))
 }
 
-/// A name in a canonical directory; it is likely to be `path`.
+/// Returns a name in a canonical directory; the result is often `path` itself.
 fn below(canonical: &FilePath, name: &[u8], path: &Path) -> FilePath {
     let (bytes, above) = (path.as_os_str().as_bytes(), canonical.as_bytes());
     let is_same =
@@ -569,11 +566,11 @@ fn below(canonical: &FilePath, name: &[u8], path: &Path) -> FilePath {
     }
 }
 
-/// Directory and name; `None` where the last component is no plain name.
+/// Splits a path into directory and name; `None` if the last component is no plain name.
 fn parts(path: &Path) -> Option<(&Path, &[u8])> {
     let name = path.file_name()?.as_bytes();
     let bytes = path.as_os_str().as_bytes();
-    // `file_name` looks through a trailing `/.`, which follows like `/`.
+    // `file_name` ignores a trailing `/.`, which follows links like `/`.
     if bytes.ends_with(b"/.") || bytes.ends_with(b"/") {
         return None;
     }
@@ -686,7 +683,7 @@ mod tests {
         }
         let mut locator = Locator::default();
         let mut check = |target: &str| {
-            // The second time it is known.
+            // The second resolution uses the cache.
             for _ in 0..2 {
                 let found = locator.locate(&base.join("link"), true);
                 assert_eq!(found.resource, FilePath::from(base.join(target)));
@@ -729,7 +726,7 @@ mod tests {
         std::fs::remove_file(&path).expect("unlink");
         assert!(locator.locate(&path, true).stat.is_err());
         assert!(locator.absent(Asked::from(path.as_path())).is_some());
-        // A link leads elsewhere, and so does one that somebody else made.
+        // A link resolves to another path, even if an untraced process made it.
         std::os::unix::fs::symlink("there", &path).expect("symlink");
         let found = locator.locate(&path, true);
         assert_eq!(found.resource, FilePath::from(base.join("there")));
@@ -767,7 +764,7 @@ mod tests {
         assert_eq!(target(), FilePath::from(base.join("c")));
         std::fs::remove_file(base.join("c")).expect("unlink");
         link("a", "c");
-        // In a circle: it ends somewhere.
+        // A circle ends somewhere.
         assert!(target().starts_with(&base));
         std::fs::remove_file(base.join("c")).expect("unlink");
         link("/", "c");

@@ -1,12 +1,10 @@
-//! Lookups that have been answered already.
+//! Caches lookups whose answers a unit has noted.
 //!
-//! Compilers ask for the same missing headers and the same directories that
-//! are no links hundreds of times. As long as no traced process changes a
-//! name, asking the world again and noting the answer again would tell
-//! nothing new: the unit's first observation stands. Only what no write to an
-//! open file can change is remembered, and only of calls that were logged with what
-//! they returned: who is not traced may change names at any time, and then they return
-//! something else.
+//! Compilers ask hundreds of times for the same missing headers, and for the same directories that
+//! are no links. While no traced process changes a name, repeating the query adds no information:
+//! the unit's first observation stands. The cache contains only answers that no write to an open
+//! file can change, and only of unstopped calls with logged results. An untraced process may
+//! change names at any time, and then the calls return another result.
 
 use std::path::Path;
 
@@ -17,20 +15,20 @@ use smallvec::SmallVec;
 use crate::model::path::{Asked, FilePath};
 use crate::model::unit_id::UnitId;
 
-/// A kind of question about a path, as a bit.
+/// A kind of query about a path, as a bit.
 #[derive(Debug, Clone, Copy)]
 pub struct Kind(u64);
 
 impl Kind {
-    /// The target of a link, or that it is no link.
+    /// The target of a link, or that the file is no link.
     pub const LINK: Self = Self(1);
 
-    /// That nothing is there for stat (`follow`) or lstat.
+    /// The absence of a file for stat (`follow`) or lstat.
     pub fn no_metadata(follow: bool) -> Self {
         Self(2 << u8::from(follow))
     }
 
-    /// That nothing is there to be opened.
+    /// The absence of a file to open.
     pub fn no_content(follow: bool) -> Self {
         Self(8 << u8::from(follow))
     }
@@ -43,17 +41,17 @@ impl Kind {
     }
 }
 
-/// Which unit knows what, since names were changed last.
+/// The answers that each unit knows, since the last change of names.
 #[derive(Debug, Default)]
 pub struct Lookups {
     /// Counts changes.
     epoch: u64,
-    /// Tasks in the middle of a change, and when they began it.
+    /// Tasks in the middle of a change, with the sequence number of its start.
     changing: Vec<(Tid, u64)>,
     known: FxHashMap<UnitId, FxHashMap<FilePath, Known>>,
 }
 
-/// The answers about a path: when, and to which question what was returned.
+/// The answers about a path: sequence number, kinds and results.
 #[derive(Debug, Default)]
 struct Known {
     epoch: u64,
@@ -61,7 +59,7 @@ struct Known {
 }
 
 impl Lookups {
-    /// A task is about to change names, from the sequence number `seq` on.
+    /// Notes that a task is about to change names, from the sequence number `seq` on.
     pub fn begin_change(&mut self, tid: Tid, seq: u64) {
         self.epoch += 1;
         if self.began(tid).is_none() {
@@ -69,7 +67,7 @@ impl Lookups {
         }
     }
 
-    /// When a task began the change that it is in the middle of.
+    /// Returns when a task began its current change.
     pub fn began(&self, tid: Tid) -> Option<u64> {
         let mut changing = self.changing.iter();
         changing
@@ -77,7 +75,7 @@ impl Lookups {
             .map(|(_, seq)| *seq)
     }
 
-    /// It has done so, or has failed, or is gone.
+    /// Notes the end of the change: it succeeded or failed, or the task is gone.
     pub fn end_change(&mut self, tid: Tid) {
         if let Some(at) = self.changing.iter().position(|(other, _)| *other == tid) {
             self.changing.swap_remove(at);
@@ -85,13 +83,13 @@ impl Lookups {
         }
     }
 
-    /// Whether nobody is in the middle of a change.
+    /// Whether no task is in the middle of a change.
     pub fn is_quiet(&self) -> bool {
         self.changing.is_empty()
     }
 
-    /// Whether this unit has this answer already: the call has returned what another
-    /// one did before (`told`, if it was logged).
+    /// Whether this unit has noted this answer: the call returned the same as an earlier one
+    /// (`told`, if it was logged).
     pub fn knows(&self, unit: UnitId, path: &Path, kind: Kind, told: Option<i64>) -> bool {
         let Some(told) = told.filter(|_| self.changing.is_empty()) else {
             return false;
@@ -102,7 +100,7 @@ impl Lookups {
             .is_some_and(|known| known.epoch == self.epoch && known.told.contains(&(kind.0, told)))
     }
 
-    /// The unit has noted this answer.
+    /// Notes an answer of the unit.
     pub fn learn(&mut self, unit: UnitId, path: &FilePath, kind: Kind, told: Option<i64>) {
         let Some(told) = told.filter(|_| self.changing.is_empty()) else {
             return;
@@ -118,7 +116,7 @@ impl Lookups {
         }
     }
 
-    /// The unit has ended.
+    /// Forgets a unit that has ended.
     pub fn forget(&mut self, unit: UnitId) {
         self.known.remove(&unit);
     }
@@ -141,7 +139,7 @@ mod tests {
         lookups.begin_change(7, 3);
         assert_eq!((lookups.began(7), lookups.began(8)), (Some(3), None));
         assert!(!lookups.knows(unit, path, Kind::LINK, told));
-        // Before or after the change: nobody can tell.
+        // Whether this is before or after the change is unknown.
         lookups.learn(unit, path, Kind::LINK, told);
         lookups.end_change(7);
         assert!(!lookups.knows(unit, path, Kind::LINK, told));

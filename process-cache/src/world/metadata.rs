@@ -1,5 +1,4 @@
-//! Metadata as far as it counts, the order of times, attributes, and file
-//! system statistics.
+//! Metadata that count, the order of times, attributes, and file system statistics.
 
 use std::path::Path;
 
@@ -12,8 +11,8 @@ use crate::model::fact::{Answer, Digest, Metadata, TimeUse};
 use crate::model::path::FilePath;
 use crate::world::locate;
 
-/// The metadata that a reader with this use of times may depend on. For a device, the size is its
-/// number, which stat tells as well.
+/// Returns the metadata on which a reader with this use of times may depend. For a device, the
+/// size is its number, which stat returns as well.
 pub(super) fn of(stat: &Stat, time: TimeUse) -> Metadata {
     let kind = FileType::from_raw_mode(stat.st_mode);
     let directory = kind == FileType::Directory;
@@ -57,9 +56,9 @@ pub(super) fn order(paths: &[FilePath]) -> Answer {
     ranking(&times)
 }
 
-/// Ranks modification times: equal times have equal ranks; what cannot be
-/// looked at has its error instead. A time in the future has no lasting place
-/// among the times of what is made now, so nothing can be said then.
+/// Ranks modification times: equal times have equal ranks, and a file that cannot be examined has
+/// its error instead. The rank of a future time among times of new files is not permanent, so the
+/// answer is unknown then.
 pub(super) fn ranking(times: &[Result<i128, i32>]) -> Answer {
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)
@@ -81,7 +80,7 @@ pub(super) fn ranking(times: &[Result<i128, i32>]) -> Answer {
     Answer::Summary(Digest(*blake3::hash(&bytes).as_bytes()))
 }
 
-/// All statistics, the free space included: whoever asks may print it.
+/// Returns all statistics, including the free space: a program may print it.
 pub(super) fn file_system(path: &FilePath) -> Result<Answer, Errno> {
     if let Some(reason) = private(path) {
         return Ok(reason);
@@ -105,7 +104,7 @@ pub(super) fn file_system(path: &FilePath) -> Result<Answer, Errno> {
     Ok(Answer::Summary(Digest(*hasher.finalize().as_bytes())))
 }
 
-/// The value of an attribute, or the names of all of them.
+/// Returns the value of an attribute, or the names of all of them.
 pub(super) fn xattr(path: &FilePath, follow: bool, name: &[u8]) -> Result<Answer, Errno> {
     if let Some(reason) = private(path) {
         return Ok(reason);

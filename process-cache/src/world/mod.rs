@@ -1,13 +1,12 @@
-//! Asking the world: from a [`Query`] to its [`Answer`].
+//! Answers queries: from a [`Query`] to its [`Answer`].
 //!
-//! The same question is put to the kernel that the program put, by the same
-//! path, so symlinks on the way, mounts and permissions have their say. Answers
-//! are about the asking process's own rights and root directory: it is expected
-//! to share them with the program.
+//! The world asks the kernel the same question as the program, by the same path, so that symbolic
+//! links, mounts and permissions have the same effect. Answers depend on the rights and root
+//! directory of the asking process, which are expected to equal the program's.
 //!
-//! What cannot be answered reliably (a file that keeps changing, a path such as
-//! `/proc/self` that means another thing to every process) is
-//! [`Answer::Unknown`], which equals no stored answer.
+//! A query without a reliable answer (a file that keeps changing, or a path such as `/proc/self`
+//! that has another meaning in each process) gives [`Answer::Unknown`], which equals no stored
+//! answer.
 
 mod content;
 mod devices;
@@ -41,8 +40,8 @@ use content::Need;
 pub use content::Scanner;
 use devices::Devices;
 
-/// Answers queries, remembering digests of files in a [`DigestTable`]. Shared
-/// by reference among threads.
+/// Answers queries, and caches digests of files in a [`DigestTable`]. Threads share it by
+/// reference.
 #[derive(Debug)]
 pub struct World {
     table: DigestTable,
@@ -50,12 +49,12 @@ pub struct World {
     devices: Devices,
     /// Executable formats, by content.
     formats: Mutex<FxHashMap<Digest, Format>>,
-    /// Files that could be executed by these paths.
+    /// Files that were executable under these paths.
     executables: Mutex<FxHashMap<FilePath, (FileKey, [u32; 3])>>,
 }
 
 impl World {
-    /// A world whose known digests are in `table`.
+    /// Creates a world whose known digests are in `table`.
     pub fn new(table: DigestTable) -> Self {
         Self {
             table,
@@ -66,7 +65,7 @@ impl World {
         }
     }
 
-    /// A world that also looks at the bytes it hashes: see [`Scanner`] and
+    /// Creates a world that also scans the bytes it hashes: see [`Scanner`] and
     /// [`World::digest_and_flags`].
     pub fn with_scanner(table: DigestTable, scanner: Scanner) -> Self {
         Self {
@@ -75,24 +74,24 @@ impl World {
         }
     }
 
-    /// The table of known digests; flush it at the end of a run.
+    /// Returns the table of known digests; flush it at the end of a run.
     pub fn table(&self) -> &DigestTable {
         &self.table
     }
 
-    /// The executable format of a content, if [`World::learn_format`] was told.
+    /// Returns the executable format of a content, if [`World::learn_format`] has stored it.
     pub fn format(&self, content: &Digest) -> Option<Format> {
         let formats = lock(&self.formats);
         formats.get(content).cloned()
     }
 
-    /// Remembers what kind of executable a content is.
+    /// Stores the executable format of a content.
     pub fn learn_format(&self, content: Digest, format: &Format) {
         let mut formats = lock(&self.formats);
         formats.insert(content, format.clone());
     }
 
-    /// Whether a file with this metadata could be executed by this path earlier.
+    /// Whether a file with this metadata was executable under this path before.
     pub fn could_be_executed(&self, path: &FilePath, stat: &Stat) -> bool {
         let known = lock(&self.executables);
         known
@@ -100,7 +99,7 @@ impl World {
             .is_some_and(|known| state_of(stat).as_ref() == Some(known))
     }
 
-    /// Remembers that it may be executed.
+    /// Notes that the file may be executed.
     pub fn learn_executable(&self, path: &FilePath, stat: &Stat) {
         if let Some(state) = state_of(stat) {
             let mut known = lock(&self.executables);
@@ -108,7 +107,7 @@ impl World {
         }
     }
 
-    /// Asks one question.
+    /// Answers one query.
     pub fn ask(&self, query: &Query) -> Answer {
         let answer = match query {
             Query::Content(path) => self.content(path),
@@ -147,10 +146,10 @@ impl World {
             .unwrap_or_else(|error| Answer::Error(error.raw_os_error()))
     }
 
-    /// The names in a directory with their types.
+    /// Returns the names in a directory with their types.
     ///
     /// # Errors
-    /// What opening and reading it says.
+    /// The system error of opening or reading it.
     pub fn listing(&self, path: &Path) -> Result<BTreeMap<Vec<u8>, u8>, Errno> {
         Ok(listing::read(path)?.into_iter().collect())
     }
@@ -187,47 +186,45 @@ impl World {
         metadata::ranking(times)
     }
 
-    /// The digest of a regular file and the file state it belongs to.
+    /// Returns the digest of a regular file and the file state to which it belongs.
     ///
     /// # Errors
-    /// As [`World::digest_file`].
+    /// Same as [`World::digest_file`].
     pub fn digest_with_key(&self, path: &Path) -> io::Result<(Digest, Option<FileKey>)> {
         let (digest, _, stat) = self.digest_path(path, Need::Digest)?;
         Ok((digest, FileKey::of(&stat)))
     }
 
-    /// The digest of a regular file and its metadata (with [`TimeUse::Exact`]).
+    /// Returns the digest of a regular file and its metadata (with [`TimeUse::Exact`]).
     ///
     /// # Errors
-    /// `InvalidInput` for anything but a regular file, `ResourceBusy` for one
-    /// that keeps changing, and what the system calls return.
+    /// `InvalidInput` for anything but a regular file, `ResourceBusy` for one that keeps changing,
+    /// and errors of the system calls.
     pub fn digest_file(&self, path: &Path) -> io::Result<(Digest, Metadata)> {
         let (digest, _, stat) = self.digest_path(path, Need::Digest)?;
         Ok((digest, metadata::of(&stat, TimeUse::Exact)))
     }
 
-    /// As [`World::digest_file`], of an open file (readable; its position
-    /// stays).
+    /// Same as [`World::digest_file`], for an open file (readable; its position stays).
     ///
     /// # Errors
-    /// As [`World::digest_file`].
+    /// Same as [`World::digest_file`].
     pub fn digest_open(&self, file: &File) -> io::Result<(Digest, Metadata)> {
         let (digest, _, stat) = self.digest_fd(file, Need::Digest)?;
         Ok((digest, metadata::of(&stat, TimeUse::Exact)))
     }
 
-    /// The digest of a regular file and what the [`Scanner`] said about it (0
-    /// without one).
+    /// Returns the digest of a regular file and the flags of the [`Scanner`] (0 without one).
     ///
     /// # Errors
-    /// As [`World::digest_file`].
+    /// Same as [`World::digest_file`].
     pub fn digest_and_flags(&self, path: &Path) -> io::Result<(Digest, u8)> {
         let (digest, flags, _) = self.digest_path(path, Need::Flags)?;
         Ok((digest, flags))
     }
 
-    /// The digest of the regular file at `path`, which has this metadata, if
-    /// it is known without reading it.
+    /// Returns the digest of the regular file at `path` with this metadata, if it is known without
+    /// reading the file.
     pub fn known(&self, path: &Path, stat: &Stat) -> Option<Digest> {
         if self.is_volatile(stat, || rustix::fs::statfs(path)) {
             return None;
@@ -237,9 +234,8 @@ impl World {
             .map(|(digest, _)| digest)
     }
 
-    /// Remembers, for this run only, that the file has this content now: the
-    /// caller has just written it or secured its copy, and knows that nobody
-    /// else writes it.
+    /// Stores, for this run only, that the file has this content now. The caller has just written
+    /// it or secured its copy, and knows that no other process writes it.
     pub fn learn(&self, path: &Path, digest: Digest) {
         if let Ok(stat) = rustix::fs::lstat(path)
             && is(&stat, FileType::RegularFile)
@@ -249,8 +245,7 @@ impl World {
         }
     }
 
-    /// Whether the regular file at `path`, which has this metadata, has this
-    /// content.
+    /// Whether the regular file at `path` with this metadata has this content.
     pub(crate) fn has_content(&self, path: &Path, stat: &Stat, digest: &Digest) -> bool {
         self.digest_at(path, stat, Need::Digest)
             .is_ok_and(|(found, _, _)| found == *digest)
@@ -263,7 +258,7 @@ impl World {
         let stat = rustix::fs::stat(path.as_path())?;
         Ok(match FileType::from_raw_mode(stat.st_mode) {
             FileType::Directory => {
-                // What an attempt to open it would say.
+                // The error that an open would return.
                 readable(path, &stat, 0o555)?;
                 Answer::Directory
             }
@@ -295,7 +290,7 @@ impl World {
         if time == TimeUse::Order && is(&stat, FileType::RegularFile) {
             match self.digest_at(path, &stat, Need::Digest) {
                 Ok((digest, _, _)) => answer.content = Some(digest),
-                // It can be looked at without being readable.
+                // A file can be examined without read permission.
                 Err(error) if error.raw_os_error() == Some(libc::EACCES) => {}
                 Err(error) => return from_io(&error, path),
             }
@@ -304,7 +299,7 @@ impl World {
     }
 }
 
-/// A file's state, with mode and owners.
+/// Returns a file's state, with mode and owners.
 fn state_of(stat: &Stat) -> Option<(FileKey, [u32; 3])> {
     FileKey::of(stat).map(|key| (key, [stat.st_mode, stat.st_uid, stat.st_gid]))
 }
@@ -314,8 +309,8 @@ fn is(stat: &Stat, kind: FileType) -> bool {
     FileType::from_raw_mode(stat.st_mode) == kind
 }
 
-/// Checks the permission to read where the bits do not grant it to everybody
-/// (the table knows digests of files that could be read once).
+/// Checks the read permission unless the mode grants it to all users. (The table may contain
+/// digests of files that were readable before.)
 fn readable(path: &Path, stat: &Stat, everybody: u32) -> Result<(), Errno> {
     if stat.st_mode & 0o444 == everybody & 0o444 {
         return Ok(());
@@ -330,8 +325,7 @@ fn from_io(error: &io::Error, path: &FilePath) -> Result<Answer, Errno> {
     }
 }
 
-/// The refusal to answer about a path that means another thing to every
-/// process.
+/// Refuses to answer about a path that has another meaning in each process.
 fn private(path: &FilePath) -> Option<Answer> {
     let bytes = path.as_bytes();
     if bytes == GROUP.as_bytes() {
@@ -460,7 +454,7 @@ fn rights_of(stat: &Stat) -> Metadata {
     }
 }
 
-/// The target of a write by a program that removes a file that is not empty.
+/// Answers a write by a program that first removes a non-empty file.
 fn replaced(path: &FilePath) -> Result<Answer, Errno> {
     let answer = target(path)?;
     let is_empty = || {
@@ -477,7 +471,7 @@ fn replaced(path: &FilePath) -> Result<Answer, Errno> {
     })
 }
 
-/// The target of a write without a look.
+/// Answers a write without an earlier lookup.
 fn target(path: &FilePath) -> Result<Answer, Errno> {
     if let Some(reason) = private(path) {
         return Ok(reason);

@@ -1,9 +1,8 @@
-//! Digests in the making.
+//! Digests in computation.
 //!
-//! A file that a program opens is part of its precondition, and digesting it
-//! must not make the program wait. A [`PendingDigest`] stands for the digest; a
-//! worker computes it, and whoever needs it (the end of the unit, or a writer
-//! that is about to destroy it) waits.
+//! A file that a program opens is part of its precondition, and the program must not wait for the
+//! digest. A [`PendingDigest`] represents the digest until a worker has computed it. The end of
+//! the unit waits for it, and so does a writer that is about to change the file.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -30,31 +29,32 @@ pub struct PendingDigest {
     invalidated: AtomicBool,
     /// See [`PendingDigest::assume_unchanged`].
     assumed_unchanged: AtomicBool,
-    /// When it was last seen that the file is still in that state ([`clock::running`]).
+    /// Time at which the file was last found in that state ([`clock::running`]).
     confirmed: AtomicU64,
 }
 
 #[derive(Debug)]
 struct Progress {
     result: Option<Result<Digest, String>>,
-    /// Whether somebody waits for it.
+    /// Whether a thread waits for it.
     awaited: bool,
 }
 
 impl PendingDigest {
-    /// Whether both stand for the same state of the same file.
+    /// Whether both belong to the same state of the same file.
     pub fn is_same_as(&self, other: &Self) -> bool {
         std::ptr::eq(self, other)
             || (self.key.is_some() && self.key == other.key)
             || matches!((self.peek(), other.peek()), (Some(Ok(a)), Some(Ok(b))) if a == b)
     }
 
-    /// The state of the file that it is the content of.
+    /// Returns the state of the file with this content.
     pub fn key(&self) -> Option<&FileKey> {
         self.key.as_ref()
     }
 
-    /// The file was found in another state, so who was thought to read this may have read that.
+    /// Notes that the file was found in another state, so that a reader may have read other
+    /// content.
     pub fn invalidate(&self) {
         self.invalidated.store(true, Ordering::Relaxed);
     }
@@ -64,18 +64,17 @@ impl PendingDigest {
         self.invalidated.load(Ordering::Relaxed)
     }
 
-    /// No traced process has changed the file, nor does without looking at it before.
+    /// Notes that no traced process has changed the file, or will without examining it before.
     pub fn assume_unchanged(&self) {
         self.assumed_unchanged.store(true, Ordering::Relaxed);
     }
 
-    /// Whether [`PendingDigest::assume_unchanged`] was said of it.
+    /// Whether [`PendingDigest::assume_unchanged`] was called.
     pub fn is_assumed_unchanged(&self) -> bool {
         self.assumed_unchanged.load(Ordering::Relaxed)
     }
 
-    /// Whether the file, to which `path` leads, was in this state after `since`
-    /// ([`clock::running`]).
+    /// Whether the file at `path` was in this state after `since` ([`clock::running`]).
     pub fn was_unchanged_since(&self, path: &FilePath, since: u64) -> bool {
         if self.confirmed.load(Ordering::Relaxed) >= since {
             return true;
@@ -89,12 +88,12 @@ impl PendingDigest {
         holds
     }
 
-    /// The file was found in this state, `now` or later.
+    /// Notes that the file was found in this state at time `now` or later.
     pub fn confirm(&self, now: u64) {
         self.confirmed.fetch_max(now, Ordering::Relaxed);
     }
 
-    /// Whether there will be no digest.
+    /// Whether the computation failed.
     pub fn has_failed(&self) -> bool {
         matches!(self.state().result, Some(Err(_)))
     }
@@ -130,7 +129,7 @@ impl PendingDigest {
         }
     }
 
-    /// The digest, waiting for it.
+    /// Waits for the digest and returns it.
     ///
     /// # Errors
     /// The reason why it is not known.
@@ -145,7 +144,7 @@ impl PendingDigest {
         }
     }
 
-    /// The digest as an answer, waiting for it.
+    /// Waits for the digest and returns it as an answer.
     pub fn answer(&self) -> Answer {
         match self.wait() {
             Ok(digest) => Answer::File(digest),
@@ -154,20 +153,20 @@ impl PendingDigest {
     }
 }
 
-/// All contents of a session, by the file's state.
+/// All contents of a session by file state.
 #[derive(Debug, Default)]
 pub struct PendingDigests {
     by_key: FxHashMap<FileKey, Arc<PendingDigest>>,
 }
 
 impl PendingDigests {
-    /// The content of the regular file at `path`, which `stat` describes. When
-    /// the second value is true its digest is not known and nobody computes it
-    /// yet: the caller must have [`PendingDigest::compute`] run.
+    /// Returns the content of the regular file at `path`, which `stat` describes. If the second
+    /// value is true, the digest is unknown and not in computation: the caller must have
+    /// [`PendingDigest::compute`] run.
     pub fn get(&mut self, world: &World, path: &Path, stat: &Stat) -> (Arc<PendingDigest>, bool) {
         let key = FileKey::of(stat);
         let known = key.as_ref().and_then(|key| self.by_key.get(key));
-        // The file is in that state now, whatever it was in for a while.
+        // The file is in that state now, whatever happened in between.
         if let Some(known) = known.filter(|known| !known.is_invalidated()) {
             return (known.clone(), false);
         }
@@ -191,22 +190,22 @@ impl PendingDigests {
         (content, pending)
     }
 
-    /// A traced process is about to change a file that is in this state `now`, or later: those that
-    /// have read it and ended need not look.
+    /// Confirms this state at time `now`, before a traced process changes the file: finished
+    /// readers need no further check.
     pub fn confirm(&self, stat: &Stat, now: u64) {
         if let Some(content) = FileKey::of(stat).and_then(|key| self.by_key.get(&key)) {
             content.confirm(now);
         }
     }
 
-    /// A digest of this file state that is still being computed.
+    /// Returns a digest of this file state that is still in computation.
     pub fn pending(&self, stat: &Stat) -> Option<Arc<PendingDigest>> {
         let content = self.by_key.get(&FileKey::of(stat)?)?;
         content.is_pending().then(|| content.clone())
     }
 
-    /// The file is about to be written: what is known of its present state
-    /// says nothing about the next, even if the times should agree.
+    /// Forgets the content of a file that is about to be written: it says nothing about the next
+    /// state, even if the times are equal.
     pub fn forget(&mut self, stat: &Stat) {
         if let Some(key) = FileKey::of(stat) {
             self.by_key.remove(&key);

@@ -1,4 +1,4 @@
-//! Answers from a small directory tree.
+//! Tests queries on a small directory tree.
 
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
@@ -84,7 +84,7 @@ fn a_content_query_answers_as_open_would() {
         tree.ask(Query::Content, "file/x"),
         Answer::Error(libc::ENOTDIR)
     );
-    // Opening it would wait for a writer.
+    // An open would wait for a writer.
     let fifo = Answer::Special {
         kind: libc::S_IFIFO,
         device: 0,
@@ -333,7 +333,7 @@ fn access_and_attributes_have_the_kernels_answers() {
             name: name.to_vec(),
         })
     };
-    // File systems without attributes say EOPNOTSUPP.
+    // File systems without attributes return EOPNOTSUPP.
     assert!(matches!(
         xattr(b"user.none"),
         Answer::Error(libc::ENODATA | libc::EOPNOTSUPP)
