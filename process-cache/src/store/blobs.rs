@@ -1,9 +1,8 @@
 //! The content store: bytes by their digest.
 //!
-//! A blob that is already there is not written again. A blob's length is
-//! checked whenever it is opened, its digest whenever its bytes are used; one
-//! that does not have its digest is removed, which turns it into a miss and
-//! lets the next recording store it again.
+//! An existing blob is not written again. Its length is checked at every open, its digest at every
+//! use of its bytes. A blob with a wrong digest is removed: the lookup is a miss, and the next
+//! recording stores it again.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -14,8 +13,8 @@ use std::sync::atomic::Ordering;
 use super::{DAY, Result, Store, StoreError, copy, now, sharded};
 use crate::model::fact::Digest;
 
-/// Contents up to this length are read into memory, so that what the store has
-/// already is not written to find that out.
+/// Contents up to this length are read into memory (bytes), so that an existing blob is not
+/// written just to find its digest.
 const WHOLE: u64 = 1 << 20;
 
 impl Store {
@@ -28,10 +27,10 @@ impl Store {
         self.put_range(source, 0, length)
     }
 
-    /// Stores `length` bytes of `source` from `offset` on: what was appended.
+    /// Stores `length` bytes of `source` from `offset` on, for an append.
     ///
     /// # Errors
-    /// As [`Store::put_file`].
+    /// Same as [`Store::put_file`].
     pub fn put_range(&self, source: &File, offset: u64, length: u64) -> Result<Digest> {
         if self.read_only {
             return Err(StoreError::ReadOnly);
@@ -79,7 +78,7 @@ impl Store {
         Ok(digest)
     }
 
-    /// The bytes of a blob, verified.
+    /// Returns the verified bytes of a blob.
     ///
     /// # Errors
     /// [`StoreError::Missing`], [`StoreError::Damaged`], [`StoreError::Io`].
@@ -98,9 +97,8 @@ impl Store {
         }
     }
 
-    /// Opens a blob whose length must be `length`. The bytes are not verified:
-    /// whoever reads them compares their digest and calls [`Store::discard`]
-    /// when it differs.
+    /// Opens a blob whose length must be `length`. The bytes are not verified: the reader compares
+    /// their digest and calls [`Store::discard`] if it differs.
     ///
     /// # Errors
     /// [`StoreError::Missing`], [`StoreError::Damaged`] for another length,
@@ -117,13 +115,12 @@ impl Store {
         }
     }
 
-    /// Whether the blob is there, without looking at its bytes.
+    /// Whether the blob exists; its bytes are not checked.
     pub fn contains(&self, digest: &Digest) -> bool {
         self.blob_length(digest).is_some()
     }
 
-    /// Removes a blob that turned out not to have its digest, and returns the
-    /// error that says so.
+    /// Removes a blob with a wrong digest, and returns the corresponding error.
     pub fn discard(&self, digest: &Digest) -> StoreError {
         if !self.read_only {
             let _ = fs::remove_file(self.blob_path(digest));
@@ -131,7 +128,7 @@ impl Store {
         StoreError::Damaged(*digest)
     }
 
-    /// The blob's length if it is there; marks it as used.
+    /// Returns the blob's length if it exists, and marks it as used.
     pub(crate) fn blob_length(&self, digest: &Digest) -> Option<u64> {
         match self.pending.get(digest) {
             Some(bytes) => Some(bytes.len() as u64),
@@ -139,7 +136,7 @@ impl Store {
         }
     }
 
-    /// As [`Store::blob_length`], of what is in its place.
+    /// Same as [`Store::blob_length`], only for blobs on disk.
     fn length_in_place(&self, digest: &Digest) -> Option<u64> {
         let path = self.blob_path(digest);
         let metadata = fs::metadata(&path).ok()?;

@@ -1,8 +1,8 @@
-//! Checking everything that a store holds.
+//! Checks everything in a store.
 //!
-//! Nothing that is damaged is ever used: this only says so beforehand. What an
-//! interrupted writer leaves (half a frame at the end of a file, a temporary file)
-//! and what a collection leaves (results whose contents are gone) is no damage.
+//! Damaged data is never used: the check only finds it earlier. Remains of an interrupted writer
+//! (an incomplete frame at the end of a file, a temporary file) and of a collection (results
+//! without their contents) are no damage.
 
 use std::fs;
 use std::io;
@@ -19,13 +19,13 @@ use crate::model::weak_key::WeakKey;
 /// The findings of a check.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Findings {
-    /// Contents that have their digest.
+    /// Contents with the right digest.
     pub blobs: u64,
     /// Files of results that are intact.
     pub entries: u64,
     /// Results in them.
     pub results: u64,
-    /// Results that miss contents.
+    /// Results without all their contents.
     pub incomplete: u64,
     /// Runs in the journal.
     pub runs: u64,
@@ -35,21 +35,21 @@ pub struct Findings {
     pub damaged: Vec<Damage>,
 }
 
-/// A file that is not what it should be.
+/// A damaged file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Damage {
-    /// Which.
+    /// Its path.
     pub path: PathBuf,
-    /// How.
+    /// The kind of damage.
     pub what: String,
 }
 
 impl Store {
-    /// Checks everything; with `repair`, removes what is damaged.
+    /// Checks everything; with `repair`, removes damaged files.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where a directory cannot be read, [`StoreError::ReadOnly`]
-    /// where nothing can be removed.
+    /// [`StoreError::Io`] if a directory cannot be read, [`StoreError::ReadOnly`] if nothing can
+    /// be removed.
     pub fn check(&self, repair: bool) -> Result<Findings> {
         if repair && self.read_only {
             return Err(StoreError::ReadOnly);
@@ -58,7 +58,7 @@ impl Store {
         for path in self.files("blobs")? {
             match self.check_blob(&path) {
                 Ok(true) => found.blobs += 1,
-                // Collected meanwhile.
+                // The file was removed meanwhile.
                 Ok(false) => {}
                 Err(what) => found.damage(path, what),
             }
@@ -110,7 +110,7 @@ impl Store {
         }
         match rest {
             None => {}
-            // What begins as a frame and ends too soon was being written.
+            // A frame that ends too early was being written.
             Some(DecodeError::Damaged(_)) => found.interrupted += 1,
             Some(_) if is_start(&bytes[frames.iter().map(|frame| frame.len()).sum()..]) => {
                 found.interrupted += 1;
@@ -124,7 +124,7 @@ impl Store {
         }
     }
 
-    /// All files of a sharded directory.
+    /// Returns all files of a sharded directory.
     pub(super) fn files(&self, name: &str) -> Result<Vec<PathBuf>> {
         let mut files = Vec::new();
         for shard in super::maintenance::read_dir(&self.root.join(name))? {
@@ -135,7 +135,7 @@ impl Store {
         Ok(files)
     }
 
-    /// The digest that a file's place stands for.
+    /// Returns the digest that a file's path encodes.
     pub(super) fn digest_of(&self, path: &Path, dir: &str) -> Option<Digest> {
         let name = path.strip_prefix(self.root.join(dir)).ok()?;
         let hex: String = name.to_str()?.split('/').collect();
@@ -215,14 +215,14 @@ mod tests {
         let blob = super::super::sharded(&store.root.join("blobs"), &digest);
         for path in [&blob, &entry] {
             let sound = fs::read(path).unwrap();
-            // Contents are read-only.
+            // Blobs are read-only.
             fs::set_permissions(path, fs::Permissions::from_mode(0o600)).unwrap();
             for at in 0..sound.len() {
                 let mut bytes = sound.clone();
                 bytes[at] ^= 0x40;
                 fs::write(path, &bytes).unwrap();
                 let found = store.check(false).unwrap();
-                // A longer length looks like a frame that was being written.
+                // With a longer length, it looks like an unfinished frame.
                 let noticed = !found.damaged.is_empty() || found.interrupted > 0;
                 assert!(noticed, "{} at {at}: {found:?}", path.display());
                 assert!(found.damaged.iter().all(|damage| damage.path == *path));

@@ -1,5 +1,5 @@
-//! Moving file contents: hashed on the way, shared with the source where the
-//! file system can.
+//! Copies file contents, hashes them meanwhile, and shares extents with the source if the file
+//! system can.
 
 use std::cell::RefCell;
 use std::fs::File;
@@ -11,8 +11,8 @@ use rustix::fs::{CWD, RenameFlags};
 
 use crate::model::fact::Digest;
 
-/// How much is read at once: enough for BLAKE3's widest vectors, little enough
-/// to stay in the second-level cache between reading and hashing.
+/// Bytes per read: enough for BLAKE3's widest vectors, little enough to stay in the second-level
+/// cache between reading and hashing.
 const CHUNK: usize = 128 * 1024;
 
 /// The unit in which file systems leave out zeros.
@@ -29,19 +29,18 @@ fn with_buffer<T>(body: impl FnOnce(&mut [u8]) -> T) -> T {
             buffer.resize(CHUNK, 0);
             body(&mut buffer)
         }
-        // A sink that hashes something itself.
+        // A sink that hashes data itself uses the buffer already.
         Err(_) => body(&mut vec![0; CHUNK]),
     })
 }
 
-/// The digest of some bytes.
+/// Returns the digest of some bytes.
 pub(crate) fn digest(bytes: &[u8]) -> Digest {
     Digest(*blake3::hash(bytes).as_bytes())
 }
 
-/// Reads `length` bytes of `source` from `offset` on (its position stays), hands
-/// each piece to `sink`, and returns their digest; `None` if the file ends
-/// before.
+/// Reads `length` bytes of `source` from `offset` on (its position stays), passes each piece to
+/// `sink`, and returns their digest; `None` if the file ends earlier.
 pub(crate) fn hash_range(
     source: &File,
     offset: u64,
@@ -65,8 +64,8 @@ pub(crate) fn hash_range(
     })
 }
 
-/// Reads `source` from its start to its end, hands each piece to `sink`, and
-/// returns the digest and the length; `None` if it is longer than `limit`.
+/// Reads `source` from its start to its end, passes each piece to `sink`, and returns the digest
+/// and the length; `None` if it is longer than `limit`.
 pub(crate) fn hash_whole(
     source: &File,
     limit: u64,
@@ -90,26 +89,25 @@ pub(crate) fn hash_whole(
     })
 }
 
-/// Whether a file that takes `blocks` units of 512 bytes (stat(2)) has parts
-/// that take no room. Then those of its pages that are zero are such parts, as
-/// far as its programs can tell.
+/// Whether a file with `blocks` units of 512 bytes (stat(2)) has holes. Then its zero pages are
+/// treated as holes; programs cannot tell the difference.
 pub(crate) fn has_holes(blocks: i64, length: u64) -> bool {
     u64::try_from(blocks).is_ok_and(|blocks| blocks.saturating_mul(512) < length)
 }
 
-/// Writes a new file from its start on and leaves out its pages of zeros.
+/// Writes a new file sequentially and leaves zero pages as holes.
 pub(crate) struct Sparse<'a> {
     file: &'a File,
     at: u64,
 }
 
 impl<'a> Sparse<'a> {
-    /// Writes into `file`, which is empty.
+    /// Creates a writer for `file`, which is empty.
     pub(crate) fn new(file: &'a File) -> Self {
         Self { file, at: 0 }
     }
 
-    /// Appends a piece; [`Sparse::finish`] makes it part of the file.
+    /// Appends a piece; [`Sparse::finish`] sets the final length.
     pub(crate) fn write(&mut self, mut piece: &[u8]) -> io::Result<()> {
         while !piece.is_empty() {
             let left = PAGE - self.at % PAGE;
@@ -130,8 +128,8 @@ impl<'a> Sparse<'a> {
     }
 }
 
-/// Copies what remains of `from` to `to`, at their positions: shared extents
-/// where possible, in the kernel where possible, through a buffer otherwise.
+/// Copies the rest of `from` to `to`, at their positions: with shared extents if possible,
+/// otherwise in the kernel if possible, otherwise through a buffer.
 pub(crate) fn copy_all(from: &File, to: &mut File, length: u64) -> io::Result<()> {
     if rustix::fs::ioctl_ficlone(&*to, from).is_ok() {
         return Ok(());
@@ -156,22 +154,20 @@ pub(crate) fn copy_all(from: &File, to: &mut File, length: u64) -> io::Result<()
     Ok(())
 }
 
-/// Puts the file `from` in the place of the file `to`, which vanishes if it is
-/// there.
+/// Renames the file `from` to `to`, and removes an existing file `to`.
 ///
-/// Exchanging the names and removing the old file is as atomic as renaming over
-/// it, and five times as fast on ext4, which writes a file out when it is
-/// renamed over another. That protects programs that rename instead of fsync;
-/// what is replaced here is verified when read, or was written by a program
-/// that did neither.
+/// Exchanging the names and removing the old file is as atomic as renaming over it. It is five
+/// times as fast on ext4, which writes a file to disk when it is renamed over another. That
+/// protects programs that rename instead of fsync. Files replaced here are verified when read, or
+/// were written by a program that did neither.
 pub(crate) fn replace(from: &Path, to: &Path) -> io::Result<()> {
     let exchange = || rustix::fs::renameat_with(CWD, from, CWD, to, RenameFlags::EXCHANGE);
     if exchange().is_err() {
-        // Nothing to exchange with, or a file system that cannot.
+        // There is no file to exchange with, or the file system cannot exchange.
         return std::fs::rename(from, to);
     }
     std::fs::remove_file(from).inspect_err(|_| {
-        // A directory, say: it gets its name back.
+        // The old file is a directory, for example: it gets its name back.
         let _ = exchange();
     })
 }
@@ -196,7 +192,7 @@ fn read_some(file: &File, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
     loop {
         match file.read_at(buffer, offset) {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Pseudo files without positions can be read forwards only.
+            // Pseudo files without positions can only be read sequentially.
             Err(error) if error.raw_os_error() == Some(libc::ESPIPE) => {
                 return io::Read::read(&mut &*file, buffer);
             }

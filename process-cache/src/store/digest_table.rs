@@ -1,15 +1,14 @@
-//! Known digests: an unchanged file costs one stat instead of a read.
+//! Cached digests: an unchanged file costs one stat instead of a read.
 //!
-//! A file is known by device, inode, size, modification and change time. As in
-//! git's index, a file that was hashed within [`SETTLE`](crate::model::file_key::SETTLE) of its last change is
-//! *racily clean*: a write that follows within the same tick of the kernel's
-//! clock leaves all five as they were, so such a digest is used once and not
-//! kept. The tick of the coarse clock that stamps files is at most 10 ms; 100 ms
-//! leave room for a busy machine. A file system whose times have whole seconds
-//! (both times end in nine zeros) has to settle for two seconds.
+//! A file is identified by device, inode, size, modification and change time. As in git's index, a
+//! file that was hashed within [`SETTLE`](crate::model::file_key::SETTLE) of its last change is
+//! *racily clean*. A later write within the same tick of the kernel's clock leaves all five values
+//! unchanged, so such a digest is used once and not stored. The coarse clock that stamps files has
+//! ticks of at most 10 ms; 100 ms leave a margin for a busy machine. On a file system with times
+//! in whole seconds (both times end in nine zeros), the interval is two seconds.
 //!
-//! In memory are the digests of this run; behind them is the file of
-//! [`super::table_file`], read page by page as it is asked.
+//! The digests of this run are in memory. The file of [`super::table_file`] has the others, and is
+//! read page by page on demand.
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,18 +22,18 @@ use crate::model::fact::Digest;
 use crate::model::file_key::FileKey;
 use crate::platform::lock::lock;
 
-/// A record's use mark is renewed when it is older than this (in days).
+/// Age at which a record's use mark is renewed (days).
 const RENEW: u32 = 7;
 const SHARDS: usize = 16;
 
 /// How far a digest may be trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Trust {
-    /// As far as the clock allows: hashing began at this time (ns since the
-    /// epoch, real-time clock). A racily clean file's digest is not kept.
+    /// Depends on the clock: hashing began at this time (ns since the epoch, real-time clock). The
+    /// digest of a racily clean file is not stored.
     HashedAt(i64),
-    /// For this run, because the caller knows that nobody writes the file: it
-    /// is traced or has just been restored. Never persisted.
+    /// For this run, because the caller knows that no other process writes the file: it is traced
+    /// or has just been restored. Never stored.
     ThisRun,
 }
 
@@ -57,8 +56,8 @@ struct Fresh {
 }
 
 impl DigestTable {
-    /// The table in this file, which need not exist; nothing is read before it
-    /// is asked for.
+    /// Creates a table for this file, which need not exist; nothing is read before the first
+    /// query.
     pub fn open(path: impl Into<PathBuf>, read_only: bool) -> Self {
         Self {
             path: path.into(),
@@ -70,12 +69,12 @@ impl DigestTable {
         }
     }
 
-    /// A table without a file.
+    /// Creates a table without a file.
     pub fn in_memory() -> Self {
         Self::open("", true)
     }
 
-    /// The digest and flags of the file in this state, if known.
+    /// Returns the digest and flags of the file in this state, if known.
     pub fn get(&self, key: &FileKey) -> Option<(Digest, u8)> {
         let id = (key.device, key.inode);
         if self.is_suspended(id) {
@@ -100,7 +99,7 @@ impl DigestTable {
         Some((record.digest, record.flags))
     }
 
-    /// Remembers a digest as far as `trust` allows; whether it does.
+    /// Stores a digest if `trust` allows; returns whether it does.
     pub fn insert(&self, key: &FileKey, digest: Digest, flags: u8, trust: Trust) -> bool {
         let id = (key.device, key.inode);
         let persistent = match trust {
@@ -121,9 +120,8 @@ impl DigestTable {
         true
     }
 
-    /// Until [`DigestTable::resume`], no digest of this file is given or kept:
-    /// it is mapped writable and shared, and a store into a page that is dirty
-    /// already changes neither of its times.
+    /// Until [`DigestTable::resume`], no digest of this file is returned or stored: it is mapped
+    /// writable and shared, and a write to a dirty page changes neither of its times.
     pub fn suspend(&self, device: u64, inode: u64) {
         let id = (device, inode);
         self.shard(id).remove(&id);
@@ -131,7 +129,7 @@ impl DigestTable {
         self.any_suspended.store(true, Ordering::Release);
     }
 
-    /// Ends [`DigestTable::suspend`]: what is hashed from now on can be kept.
+    /// Ends [`DigestTable::suspend`]: later digests can be stored.
     pub fn resume(&self, device: u64, inode: u64) {
         let mut suspended = lock(&self.suspended);
         suspended.remove(&(device, inode));
@@ -139,8 +137,7 @@ impl DigestTable {
             .store(!suspended.is_empty(), Ordering::Release);
     }
 
-    /// Writes what this run learned to the file, next to what other processes
-    /// wrote meanwhile. Cheap if there is nothing new.
+    /// Merges the digests of this run into the file. Cheap if there is nothing new.
     ///
     /// # Errors
     /// An I/O error (a full disk); the table stays usable.

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 
 use crate::model::fact::{Digest, Query};
 
-/// A failure of the store. None of them is a reason to fail the command: the
-/// caller runs it without the cache, or does not store its result.
+/// A failure of the store. No such error fails the command: the caller runs it without the cache,
+/// or does not store its result.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// The directory holds a store of a format that this version cannot read.
@@ -25,37 +25,36 @@ pub enum StoreError {
     Io {
         /// The operation that failed, as a verb.
         what: &'static str,
-        /// On which file.
+        /// The file.
         path: PathBuf,
-        /// Why it failed.
+        /// The system error.
         source: io::Error,
     },
-    /// The file had another length than the caller said, or changed while it
-    /// was copied.
+    /// The length of the file was not as expected, or the file changed while it was copied.
     #[error("the file changed while it was stored")]
     Changed,
     /// No blob has this digest.
     #[error("blob {0} is not in the cache")]
     Missing(Digest),
-    /// The blob's bytes do not have its digest; it has been removed.
+    /// The blob's bytes had another digest; it has been removed.
     #[error("blob {0} was damaged and has been removed")]
     Damaged(Digest),
-    /// A content from elsewhere differs from its announced digest.
+    /// A received content differs from its announced digest.
     #[error("the data received for blob {0} has another digest")]
     Mismatch(Digest),
-    /// The facts contain two answers to one question, so they can never hold.
+    /// The facts contain two answers to one query, so they can never hold.
     #[error("two answers were recorded for {0:?}")]
     Contradiction(Box<Query>),
     /// A fact's answer is unknown, so it can never hold.
     #[error("the answer to {0:?} is not known: {1}")]
     UnknownAnswer(Box<Query>, String),
-    /// A value could not be put into its stored form.
+    /// A value could not be encoded.
     #[error("cannot encode the result: {0}")]
     Encode(String),
 }
 
 impl StoreError {
-    /// Wraps an I/O error with what was attempted on which file.
+    /// Wraps an I/O error with the operation and the file.
     pub(crate) fn io<E: Into<io::Error>>(
         what: &'static str,
         path: &Path,

@@ -1,10 +1,10 @@
-//! Everything that a store holds as one stream of bytes, and back.
+//! Exports a store to one stream of bytes, and imports it.
 //!
-//! A header, then contents, then results, packed with zstd. Each piece is a letter, a
-//! digest, a length, and so many bytes; a last letter says that nothing is missing. What is
-//! imported is verified as in the store: contents by their digest, results by the
-//! checksums of their frames. Whoever makes the stream decides what is skipped, and what
-//! is then written, anywhere.
+//! The stream is a header, contents and results, compressed with zstd. Each item is a letter, a
+//! digest, a length, and that many bytes; a final letter marks the end. Imported items are
+//! verified as in the store: contents by their digest, results by the checksums of their frames.
+//! The stream must be trusted: its author decides which programs are skipped and which files are
+//! written, anywhere.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -20,10 +20,10 @@ pub(super) const HEADER: &[u8; 16] = b"pcache export 1\n";
 const CONTENT: u8 = b'c';
 const RESULTS: u8 = b'r';
 const END: u8 = b'e';
-/// Results under one key are not longer than this, in bytes.
+/// The maximal length of the results under one key, in bytes.
 const LONGEST: u64 = 64 << 20;
 
-/// How much went from one to the other.
+/// Numbers of copied items.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Moved {
     /// Contents.
@@ -36,7 +36,7 @@ impl Store {
     /// Writes all contents and results.
     ///
     /// # Errors
-    /// What reading and writing says.
+    /// Errors of reading and writing.
     pub fn export(&self, into: impl Write) -> Result<Moved> {
         let pack = || -> io::Result<Moved> {
             let mut count = Moved::default();
@@ -48,10 +48,10 @@ impl Store {
                     let (Some(digest), Ok(mut file)) =
                         (self.digest_of(&path, dir), File::open(&path))
                     else {
-                        // Collected meanwhile, or none of ours.
+                        // Removed meanwhile, or not a file of the store.
                         continue;
                     };
-                    // What is added meanwhile stays behind.
+                    // Data appended meanwhile is not exported.
                     let length = file.metadata()?.len();
                     out.write_all(&[letter])?;
                     out.write_all(&digest.0)?;
@@ -73,12 +73,11 @@ impl Store {
         pack().map_err(StoreError::io("export", &self.root))
     }
 
-    /// Imports what [`Store::export`] wrote. What was taken in before something turned
-    /// out to be wrong stays.
+    /// Imports a stream of [`Store::export`]. Items before a defect stay imported.
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`], and [`StoreError::Io`] for what is no such stream, is
-    /// damaged or has no end.
+    /// [`StoreError::ReadOnly`], and [`StoreError::Io`] for a foreign, damaged or truncated
+    /// stream.
     pub fn import(self: &Arc<Self>, from: impl Read) -> Result<Moved> {
         if self.read_only {
             return Err(StoreError::ReadOnly);
@@ -135,10 +134,10 @@ impl Store {
     }
 }
 
-/// Writes an export into a file, which appears when it is whole.
+/// Writes an export to a file, which appears when it is complete.
 ///
 /// # Errors
-/// As [`Store::export`].
+/// Same as [`Store::export`].
 pub fn export_file(store: &Store, path: &Path) -> Result<Moved> {
     let failed = || StoreError::io("write", path);
     let dir = match path.parent() {
@@ -149,7 +148,7 @@ pub fn export_file(store: &Store, path: &Path) -> Result<Moved> {
     let moved = store.export(io::BufWriter::new(file.as_file()))?;
     let placed = file.into_temp_path();
     fs::rename(&placed, path).map_err(failed())?;
-    // The name is gone: nothing is left for the guard to remove.
+    // The temporary name is gone: the guard has nothing to remove.
     let _ = placed.keep();
     Ok(moved)
 }
@@ -241,7 +240,7 @@ mod tests {
         for end in 0..plain.len() {
             assert!(!check(&plain[..end]), "cut at {end}");
         }
-        // Lengths and contents; not what follows the end of the last frame.
+        // Lengths and contents, but not the bytes after the end of the last frame.
         for at in [0, 16, 20, 50, 57, plain.len() - 1] {
             let mut wrong = plain.clone();
             wrong[at] ^= 1;

@@ -1,19 +1,19 @@
-//! Frames: what everything stored begins with.
+//! Frames: the container of all stored data.
 //!
 //! A magic word of three bytes, a version byte, half a BLAKE3 digest of the rest,
 //! the length of the body (8 bytes, little endian), and the body.
 //!
-//! **Invariant:** a body that was damaged or cut is an error, whatever it says.
+//! **Invariant:** a damaged or truncated body is an error, whatever its bytes.
 
 const CHECKSUM: usize = 16;
 const LENGTH: usize = 8;
 const MAGIC: usize = 3;
-/// Where what the checksum is of begins.
+/// Start of the part covered by the checksum.
 const CHECKED: usize = MAGIC + 1 + CHECKSUM;
-/// The length of what is before a body.
+/// Length of the part before a body (bytes).
 pub(crate) const HEADER: usize = CHECKED + LENGTH;
 
-/// Why bytes are not what they should be.
+/// Why bytes are no valid frame.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum DecodeError {
     #[error("not a cache entry")]
@@ -28,14 +28,14 @@ pub(crate) enum DecodeError {
 
 use DecodeError::Damaged;
 
-/// The kind of contents in frames.
+/// A kind of frame.
 pub(crate) struct Kind {
     pub(crate) magic: [u8; MAGIC],
     pub(crate) version: u8,
 }
 
 impl Kind {
-    /// Puts the header before a body.
+    /// Prepends the header to a body.
     pub(crate) fn seal<E>(
         &self,
         body: impl FnOnce(Vec<u8>) -> Result<Vec<u8>, E>,
@@ -52,10 +52,10 @@ impl Kind {
         Ok(bytes)
     }
 
-    /// The length of the frame that begins with this header, header included.
+    /// Returns the length of the frame with this header, header included.
     ///
     /// # Errors
-    /// Where no frame of this kind and version begins.
+    /// Fails if no frame of this kind and version begins here.
     pub(crate) fn len(&self, header: &[u8]) -> Result<u64, DecodeError> {
         let header = header.get(..HEADER).ok_or(DecodeError::Magic)?;
         if header[..MAGIC] != self.magic {
@@ -74,7 +74,7 @@ impl Kind {
     /// Checks a frame and returns its body.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// Returns its defect.
     pub(crate) fn unseal<'f>(&self, frame: &'f [u8]) -> Result<&'f [u8], DecodeError> {
         if self.len(frame)? != frame.len() as u64 {
             return Err(Damaged("its length differs"));

@@ -1,4 +1,4 @@
-//! A content that arrives piece by piece, from somebody who may be wrong about it.
+//! Receives a content piece by piece from an untrusted source.
 
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -7,11 +7,11 @@ use super::write_behind::LIMIT;
 use super::{Result, Shared, Store, StoreError, copy};
 use crate::model::fact::Digest;
 
-/// Contents up to this length arrive in memory.
+/// Contents up to this length are received in memory (bytes).
 const WHOLE: u64 = 1 << 20;
 
-/// A content on its way into the store. It is kept only if its length and digest are
-/// those that were said before.
+/// A content in transfer to the store. It is stored only if its length and digest are as
+/// announced.
 #[derive(Debug)]
 pub struct Incoming {
     store: Arc<Store>,
@@ -28,11 +28,11 @@ enum Place {
 }
 
 impl Incoming {
-    /// For a content of this digest and length (in bytes).
+    /// Prepares for a content of this digest and length (bytes).
     ///
     /// # Errors
-    /// [`StoreError::ReadOnly`], also where the store is only read and this is too long
-    /// to be held, and [`StoreError::Io`].
+    /// [`StoreError::ReadOnly`], also for a content too long for the memory of a read-only store,
+    /// and [`StoreError::Io`].
     pub fn new(store: &Arc<Store>, digest: Digest, length: u64) -> Result<Self> {
         let limit = match store.is_read_only() {
             true if store.is_writing_behind() => LIMIT as u64,
@@ -53,15 +53,15 @@ impl Incoming {
         })
     }
 
-    /// How long it is going to be, in bytes.
+    /// Returns the announced length (bytes).
     pub fn length(&self) -> u64 {
         self.length
     }
 
-    /// Keeps it, which came as a whole.
+    /// Stores a content that was received in one piece.
     ///
     /// # Errors
-    /// As [`Incoming::finish`].
+    /// Same as [`Incoming::finish`].
     pub fn whole(mut self, bytes: Shared) -> Result<()> {
         if bytes.len() as u64 != self.length {
             return Err(StoreError::Mismatch(self.digest));
@@ -77,11 +77,10 @@ impl Incoming {
         self.store.add_pending(self.digest, bytes)
     }
 
-    /// Keeps it.
+    /// Stores the content.
     ///
     /// # Errors
-    /// [`StoreError::Mismatch`] if it is not what was announced, and
-    /// [`StoreError::Io`].
+    /// [`StoreError::Mismatch`] if it differs from the announcement, and [`StoreError::Io`].
     pub fn finish(self) -> Result<()> {
         let found = Digest(*self.hasher.finalize().as_bytes());
         if self.hasher.count() != self.length || found != self.digest {

@@ -1,10 +1,9 @@
 //! The files of the journal: one frame per run, appended.
 //!
-//! A frame is added by one `write` to a file opened for appending, without a lock;
-//! half a frame (a full disk, a writer that was killed) is skipped by readers, who
-//! go on at the next magic word. When `journal/current` has grown, it becomes
-//! `journal/previous`, and what that was is gone: the journal is bounded, and
-//! costs a run one small write.
+//! A frame is added by one `write` to a file opened for appending, without a lock. Readers skip an
+//! incomplete frame (after a full disk, or a killed writer) and continue at the next magic word.
+//! When `journal/current` has grown, it is renamed to `journal/previous`, which it replaces. So
+//! the journal is bounded, and costs a run one small write.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -17,9 +16,9 @@ use super::frame::{HEADER, Kind};
 
 /// The directory of the journal.
 pub(super) const JOURNAL: &str = "journal";
-/// How long `current` gets, in bytes.
+/// Maximal length of `current` (bytes).
 const LIMIT: u64 = 8 << 20;
-/// No more than this is unpacked of one run.
+/// Maximal decompressed size of one run (bytes).
 const MAX_RUN: usize = 256 << 20;
 
 /// Runs.
@@ -66,7 +65,7 @@ impl Store {
         if length > LIMIT
             && let Some(_lock) = self.try_lock(JOURNAL)?
         {
-            // Another one may have been here first: then `current` is short.
+            // Another process may have renamed it: then `current` is short.
             if fs::metadata(&path).is_ok_and(|metadata| metadata.len() > LIMIT) {
                 fs::rename(&path, self.journal_path("previous"))
                     .map_err(StoreError::io("write", &path))?;
@@ -75,8 +74,7 @@ impl Store {
         Ok(())
     }
 
-    /// All runs that can be read, oldest first, and the number of places where
-    /// something cannot.
+    /// Returns all readable runs, oldest first, and the number of unreadable positions.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -115,7 +113,7 @@ fn unpack(body: &[u8]) -> Option<Vec<u8>> {
     (run.len() <= MAX_RUN).then_some(run)
 }
 
-/// The bodies of all whole frames, and how often something else is between them.
+/// Returns the bodies of all complete frames, and the number of other items between them.
 fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, u64) {
     let mut bodies = Vec::new();
     let mut gaps = 0;
@@ -142,10 +140,10 @@ fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, u64) {
     (bodies, gaps)
 }
 
-/// The runs in bytes that claim to be a journal; never panics.
+/// Returns the runs in untrusted bytes; never panics.
 #[doc(hidden)]
 pub fn runs_in(bytes: &[u8]) -> Vec<Vec<u8>> {
-    // What a fuzzer cannot get past the checksum to.
+    // The part that a fuzzer cannot reach behind the checksum.
     let _ = bytes.get(HEADER..).map(unpack);
     split(bytes).0.into_iter().filter_map(unpack).collect()
 }

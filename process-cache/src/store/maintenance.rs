@@ -1,9 +1,8 @@
-//! Keeping a store within bounds, and counting what it holds.
+//! Keeps a store within its limits, and counts its contents.
 //!
-//! Contents and trees are evicted one by one, least recently used first; a tree
-//! that loses a content is a miss when it is next asked for, and is recorded
-//! anew. The marks of use are modification times, renewed by a hit at most once
-//! a day, so a hit in a well-used store writes nothing.
+//! Contents and trees are evicted one by one, least recently used first. A tree without a content
+//! is a miss at the next lookup, and is recorded again. Use marks are modification times. A hit
+//! renews them at most once a day, so a hit in a frequently used store writes nothing.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -17,11 +16,10 @@ use super::error::{Result, StoreError};
 use super::{Store, now};
 use crate::model::limits::Limits;
 
-/// How often what is too old is looked for, in seconds.
+/// Interval between searches for old files, in seconds.
 const WEEK: u64 = 7 * 24 * 60 * 60;
 
-/// A file in `tmp/` that nobody has written for this long (in seconds) was left
-/// by a process that was killed.
+/// Age at which an unwritten file in `tmp/` counts as left by a killed process (seconds).
 const ABANDONED: u64 = 60 * 60;
 
 /// The size of a store's contents.
@@ -64,7 +62,7 @@ impl Stats {
 }
 
 impl Store {
-    /// Counts what is there; reads every directory of the store.
+    /// Counts the contents; reads every directory of the store.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -74,8 +72,8 @@ impl Store {
         Ok(stats)
     }
 
-    /// Removes what has not been used for `max_age`, and then what has not been
-    /// used for longest until at most `max_bytes` are left.
+    /// Removes files unused for `max_age`, and then the least recently used ones until at most
+    /// `max_bytes` remain.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`], [`StoreError::Io`].
@@ -84,12 +82,12 @@ impl Store {
         self.remove_abandoned();
         let report = self.sort_out(limits, &mut |item| fs::remove_file(&item.path).is_ok())?;
         self.write_usage(report.kept.bytes)?;
-        // Its time tells when this was done last.
+        // Its time tells when this was last done.
         let _ = lock.set_modified(std::time::SystemTime::now());
         Ok(report)
     }
 
-    /// Tells the result of [`Store::gc`] without removing anything.
+    /// Returns the result of [`Store::gc`] without removing anything.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -116,18 +114,18 @@ impl Store {
         Ok(report)
     }
 
-    /// Called at the end of a run: whether it is time to [tidy up](Store::tidy).
-    /// Costs nothing if this process stored nothing, and otherwise one small file.
+    /// Returns, at the end of a run, whether it is time to [tidy up](Store::tidy). This costs
+    /// nothing if this process stored nothing, and otherwise one small file.
     ///
     /// # Errors
-    /// As [`Store::gc`].
+    /// Same as [`Store::gc`].
     pub fn account(&self, limits: Limits) -> Result<bool> {
         let written = self.written.swap(0, Ordering::Relaxed);
         if written == 0 || self.read_only {
             return Ok(false);
         }
         let Some(_lock) = self.try_lock("usage")? else {
-            // Another process is counting; ours go with the next ones.
+            // Another process is counting; these bytes are counted next time.
             self.written.fetch_add(written, Ordering::Relaxed);
             return Ok(false);
         };
@@ -148,15 +146,15 @@ impl Store {
                 let last = u64::try_from(last.mtime()).unwrap_or_default();
                 Ok(limits.max_age.is_some() && now().saturating_sub(last) > WEEK)
             }
-            // A new store: a week from now.
+            // A new store: the first search is a week from now.
             Err(_) => self.lock_file("gc").map(|_| false),
         }
     }
 
-    /// Collects, with some room to spare, so that the next run need not.
+    /// Collects below the limits, so that the next run need not collect.
     ///
     /// # Errors
-    /// As [`Store::gc`].
+    /// Same as [`Store::gc`].
     pub fn tidy(&self, limits: Limits) -> Result<GcReport> {
         self.gc(Limits {
             max_bytes: limits.max_bytes / 10 * 9,
@@ -173,11 +171,10 @@ impl Store {
         self.remove_everything()
     }
 
-    /// Empties the store in `dir`, of whatever format it is, so that this version
-    /// can use it.
+    /// Empties the store in `dir`, of any format, so that this version can use it.
     ///
     /// # Errors
-    /// [`StoreError::Io`]; a directory that is no store is left alone.
+    /// [`StoreError::Io`]; a directory that is no store is not changed.
     pub fn clear_any(dir: &Path) -> Result<()> {
         match Self::open(dir) {
             Ok(store) => store.clear(),
@@ -222,8 +219,8 @@ impl Store {
         self.root.join("usage")
     }
 
-    /// In place: making a file can cost more than all else at the end of a run,
-    /// and what cannot be read is counted anew.
+    /// Overwrites the file: creating one can cost more than all other work at the end of a run. An
+    /// unreadable file is counted anew.
     fn write_usage(&self, bytes: u64) -> Result<()> {
         let path = self.usage_path();
         OpenOptions::new()
@@ -242,7 +239,7 @@ impl Store {
         for (name, entry) in [("blobs", false), ("units", true)] {
             for shard in read_dir(&self.root.join(name))? {
                 for file in read_dir(&shard.path())? {
-                    // Removed meanwhile by another process: not there.
+                    // Another process removed it meanwhile.
                     let Ok(metadata) = file.metadata() else {
                         continue;
                     };
@@ -273,7 +270,7 @@ impl Store {
     }
 }
 
-/// Marks a file as used now; whoever may not is not the one to decide.
+/// Marks a file as used now; failures of users without permission are ignored.
 pub(super) fn mark_used(path: &Path) {
     let present = Timespec {
         tv_sec: 0,
@@ -286,7 +283,7 @@ pub(super) fn mark_used(path: &Path) {
     let _ = rustix::fs::utimensat(CWD, path, &times, AtFlags::empty());
 }
 
-/// Removes a directory tree into which other processes may still be writing.
+/// Removes a directory tree in which other processes may still create files.
 fn remove_tree(path: &Path) -> io::Result<()> {
     let mut result = Ok(());
     for _ in 0..8 {
@@ -299,7 +296,7 @@ fn remove_tree(path: &Path) -> io::Result<()> {
     result
 }
 
-/// The entries of a directory; none if it is not there.
+/// Returns the entries of a directory; none if it does not exist.
 pub(super) fn read_dir(path: &Path) -> Result<Vec<fs::DirEntry>> {
     match fs::read_dir(path) {
         Ok(entries) => Ok(entries.filter_map(|entry| entry.ok()).collect()),
@@ -407,7 +404,7 @@ mod tests {
         let lock = fs::File::open(store.root.join("locks/gc")).unwrap();
         let long_ago = std::time::SystemTime::now() - Duration::from_secs(2 * WEEK);
         lock.set_modified(long_ago).unwrap();
-        // Who stored nothing does not care.
+        // A process that stored nothing need not tidy up.
         assert!(!store.account(limits).unwrap());
         store.put_bytes(b"y").unwrap();
         assert!(store.account(limits).unwrap());

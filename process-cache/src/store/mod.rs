@@ -13,12 +13,11 @@
 //!        tmp/          files being written; renamed into place
 //! ```
 //!
-//! **Invariants.** A name below `blobs/` and `units/` appears by rename only, so
-//! a reader never sees half a file, and a writer that is killed leaves at most
-//! something in `tmp/`. Everything read is verified (blobs against their name,
-//! trees against their checksum), so what a power failure or a bad disk leaves
-//! behind costs a miss, never a wrong result; that is why nothing here calls
-//! fsync. Any number of processes may use one store at once.
+//! **Invariants.** A name below `blobs/` and `units/` appears by rename only. So a reader never
+//! sees an incomplete file, and a killed writer leaves at most files in `tmp/`. All data read is
+//! verified (blobs against their name, trees against their checksum). So a power failure or a bad
+//! disk costs a miss, never a wrong result, and the store needs no fsync. Any number of processes
+//! may use one store at once.
 
 mod blobs;
 mod check;
@@ -60,7 +59,7 @@ pub use maintenance::{GcReport, Stats};
 pub use table_file::check_table;
 pub use write_behind::Shared;
 
-/// Content of the file `format` in a store that this version reads and writes.
+/// Content of the file `format` in a store of this version.
 const FORMAT: &str = "format 1";
 /// The names and versions of the formats in a store.
 pub(crate) fn formats() -> [(&'static str, u32); 5] {
@@ -86,21 +85,19 @@ const IMAGES: &str = "images";
 pub struct Store {
     root: PathBuf,
     read_only: bool,
-    /// Misses say what differs from the result that came closest, not only from
-    /// some result.
+    /// Whether misses name the difference from the closest result, not only from some result.
     pub explains: bool,
-    /// Permission bits of the root, which everything inside inherits.
+    /// Permission bits of the root, which all files inside inherit.
     mode: u32,
     /// Bytes this process added, for the estimate in `usage`.
     written: AtomicU64,
-    /// Contents that are to be stored later.
+    /// Contents that are stored later.
     pending: write_behind::WriteBehind,
 }
 
 impl Store {
-    /// `$PCACHE_DIR`, or `$XDG_CACHE_HOME/pcache`, or `~/.cache/pcache`; `None`
-    /// where none of the variables is set. A relative `XDG_CACHE_HOME` is
-    /// ignored, as its specification asks.
+    /// Returns `$PCACHE_DIR`, or `$XDG_CACHE_HOME/pcache`, or `~/.cache/pcache`; `None` if none of
+    /// the variables is set. A relative `XDG_CACHE_HOME` is ignored, as its specification demands.
     pub fn default_dir() -> Option<PathBuf> {
         let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         var("PCACHE_DIR").map(PathBuf::from).or_else(|| {
@@ -112,14 +109,13 @@ impl Store {
         })
     }
 
-    /// Opens the store in `dir`, creating it (mode 0700) if it is not there. A
-    /// store that may not be written is opened for reading only. Below a root
-    /// that others may use, what is created may be used by them too, whatever the
-    /// umask: that is for what programs make.
+    /// Opens the store in `dir`, and creates it (mode 0700) if it is missing. A store without
+    /// write permission is opened read-only. If other users may use the root, they may use new
+    /// files inside as well, regardless of the umask, which applies to files of programs.
     ///
     /// # Errors
-    /// [`StoreError::UnknownFormat`] where a different version wrote it, and
-    /// [`StoreError::Io`] where it can neither be read nor made.
+    /// [`StoreError::UnknownFormat`] if a different version wrote it, and [`StoreError::Io`] if it
+    /// can neither be read nor created.
     pub fn open(dir: impl Into<PathBuf>) -> Result<Self> {
         let root = dir.into();
         let mut store = Self::at(root, false);
@@ -134,11 +130,11 @@ impl Store {
         Ok(store)
     }
 
-    /// Opens an existing store for reading only: lookups leave no trace in it,
-    /// and everything that would write returns [`StoreError::ReadOnly`].
+    /// Opens an existing store read-only: lookups leave no trace in it, and every write returns
+    /// [`StoreError::ReadOnly`].
     ///
     /// # Errors
-    /// As [`Store::open`]; also where there is no store.
+    /// Same as [`Store::open`]; also if there is no store.
     pub fn open_read_only(dir: impl Into<PathBuf>) -> Result<Self> {
         let store = Self::at(dir.into(), true);
         if store.check_format()? {
@@ -149,12 +145,12 @@ impl Store {
         }
     }
 
-    /// The directory that holds the store.
+    /// Returns the directory of the store.
     pub fn dir(&self) -> &Path {
         &self.root
     }
 
-    /// Where copies of C libraries are kept, see
+    /// Returns the directory for copies of C libraries, see
     /// [`keep_copies_in`](ptrace_async::runtime::Runtime::keep_copies_in).
     pub fn images(&self) -> PathBuf {
         self.root.join(IMAGES)
@@ -165,7 +161,7 @@ impl Store {
         self.read_only
     }
 
-    /// The table of known digests that belongs to this store.
+    /// Returns this store's table of known digests.
     pub fn digest_table(&self) -> DigestTable {
         DigestTable::open(self.root.join("digests"), self.read_only)
     }
@@ -181,7 +177,7 @@ impl Store {
         }
     }
 
-    /// Whether a store of our format is there; `false` when none is.
+    /// Whether a store of this format exists; `false` if there is none.
     fn check_format(&self) -> Result<bool> {
         let path = self.root.join("format");
         match fs::read(&path) {
@@ -219,7 +215,7 @@ impl Store {
         self.publish(file.into_temp_path(), &path)
     }
 
-    /// A new file in `tmp/`, removed when dropped.
+    /// Creates a file in `tmp/`, removed when dropped.
     fn temporary(&self) -> Result<tempfile::NamedTempFile> {
         if self.read_only {
             return Err(StoreError::ReadOnly);
@@ -243,7 +239,7 @@ impl Store {
         .inspect(|file| self.share(file.as_file()))
     }
 
-    /// Renames a finished temporary file into place.
+    /// Renames a complete temporary file to its final path.
     fn publish(&self, temporary: tempfile::TempPath, path: &Path) -> Result<()> {
         match copy::replace(&temporary, path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
@@ -255,12 +251,12 @@ impl Store {
             replaced => replaced,
         }
         .map_err(StoreError::io("write", path))?;
-        // The name is gone: nothing is left for the guard to remove.
+        // The temporary name is gone: the guard has nothing to remove.
         let _ = temporary.keep();
         Ok(())
     }
 
-    /// Makes a directory inside, and those above it.
+    /// Makes a directory inside the store, with its parents.
     fn make_dir(&self, dir: &Path) -> Result<()> {
         let error = StoreError::io("create", dir);
         match DirBuilder::new().mode(self.mode).create(dir) {
@@ -278,39 +274,36 @@ impl Store {
         Ok(())
     }
 
-    /// As [`Store::make_dir`], where what is above is there.
+    /// Same as [`Store::make_dir`], if its parent exists.
     fn make_dir_in(&self, dir: &Path) -> Result<()> {
         match DirBuilder::new().mode(self.mode).create(dir) {
             Ok(()) => self.share_dir(dir),
-            // Somebody else was first.
+            // Another process was first.
             Err(found) if found.kind() == std::io::ErrorKind::AlreadyExists => {}
             Err(found) => return Err(StoreError::io("create", dir)(found)),
         }
         Ok(())
     }
 
-    /// Lets those use a directory who may use the root. Where that fails, they do
-    /// without.
+    /// Gives the users of the root access to a directory; failures are ignored.
     fn share_dir(&self, dir: &Path) {
         if self.mode & 0o077 != 0
             && let Ok(found) = fs::metadata(dir)
         {
-            // What is made inside keeps its group, if the root says so.
+            // New files inside keep its group, if the root has that bit.
             let mode = found.permissions().mode() & 0o7000 | self.mode;
             let _ = fs::set_permissions(dir, fs::Permissions::from_mode(mode));
         }
     }
 
-    /// Lets those use a file that may be new who may use the root, as
-    /// [`Store::share_dir`].
+    /// Gives the users of the root access to a file that may be new, as [`Store::share_dir`] does.
     fn share(&self, file: &File) {
         if self.mode & 0o077 != 0 {
             share_file(file, self.mode);
         }
     }
 
-    /// Waits for the lock with this name; it ends when the file is closed, by
-    /// SIGKILL too.
+    /// Waits for the lock with this name. The lock ends when the file is closed, also by SIGKILL.
     fn lock(&self, name: &str) -> Result<File> {
         let file = self.lock_file(name)?;
         rustix::io::retry_on_intr(|| rustix::fs::flock(&file, FlockOperation::LockExclusive))
@@ -318,7 +311,7 @@ impl Store {
         Ok(file)
     }
 
-    /// Takes the lock with this name if nobody holds it.
+    /// Takes the lock with this name if it is free.
     fn try_lock(&self, name: &str) -> Result<Option<File>> {
         let file = self.lock_file(name)?;
         match rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -348,7 +341,7 @@ impl Store {
     }
 }
 
-/// Gives a file the rights of a directory with this mode, unless it is somebody else's.
+/// Gives a file the permissions of a directory with this mode, unless another user owns it.
 fn share_file(file: &File, mode: u32) {
     let wanted = mode & 0o666 | 0o600;
     let is_other = |found: fs::Metadata| found.permissions().mode() & 0o777 != wanted;
@@ -357,8 +350,8 @@ fn share_file(file: &File, mode: u32) {
     }
 }
 
-/// Reads `length` bytes of a file, hands them out, and returns their digest; `None` if
-/// the file is shorter.
+/// Reads `length` bytes of a file, passes them on, and returns their digest; `None` if the file is
+/// shorter.
 pub(crate) fn hash_file(
     file: &File,
     length: u64,
@@ -370,12 +363,11 @@ pub(crate) fn hash_file(
     })
 }
 
-/// How many hexadecimal digits name a part of the store. A part is a directory
-/// to be made once; more of them than 16 made the first runs slow, and file
-/// systems find names among many.
+/// Number of hexadecimal digits that name a part of the store. A part is a directory that is made
+/// once. More than 16 of them slowed down first runs, and file systems handle many names well.
 const SHARD: usize = 1;
 
-/// The sharded place of a digest's file: `<dir>/a/bcdef…`.
+/// Returns the sharded path of a digest's file: `<dir>/a/bcdef…`.
 fn sharded(dir: &Path, digest: &crate::model::fact::Digest) -> PathBuf {
     let name = digest.to_string();
     let (shard, rest) = name.split_at(SHARD);
@@ -386,7 +378,7 @@ fn sharded(dir: &Path, digest: &crate::model::fact::Digest) -> PathBuf {
     path
 }
 
-/// Seconds since the epoch; 0 for a clock before it.
+/// Returns seconds since the epoch; 0 for an earlier clock.
 fn now() -> u64 {
     std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

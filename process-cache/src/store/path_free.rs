@@ -1,6 +1,7 @@
-//! Which contents do not mention some directories: a list for each set of them.
+//! Lists of contents that do not mention certain directories: one list for each set of
+//! directories.
 //!
-//! A list is a header and digests, appended in one write. What is cut, or is none, is no
+//! A list is a header and digests, appended in one write. Truncated or damaged entries match no
 //! content's digest.
 
 use std::fs;
@@ -13,11 +14,11 @@ use crate::model::fact::Digest;
 /// The directory of the lists.
 pub(super) const ROOTS: &str = "roots";
 const HEADER: &[u8; 8] = b"pcroots1";
-/// A list that is longer begins anew, in bytes.
+/// A longer list is started again (bytes).
 const LONGEST: u64 = 8 << 20;
 
 impl Store {
-    /// The contents that are known not to mention the directories of this name.
+    /// Returns contents known not to mention the directories with this name.
     pub fn clean_contents(&self, name: &Digest) -> Vec<Digest> {
         let bytes = fs::read(self.contains_paths(name)).unwrap_or_default();
         let digests = bytes.strip_prefix(HEADER).unwrap_or_default();
@@ -25,7 +26,7 @@ impl Store {
         digests.iter().copied().map(Digest).collect()
     }
 
-    /// Adds such contents.
+    /// Adds contents to such a list.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`], [`StoreError::Io`].
@@ -48,7 +49,7 @@ impl Store {
             bytes.extend_from_slice(&digest.0);
         }
         let written = if is_list {
-            // Behind the last one that is whole.
+            // After the last complete entry.
             let whole = there - (there - HEADER.len() as u64) % 32;
             let file = fs::File::options().write(true).open(&path);
             file.and_then(|file| std::os::unix::fs::FileExt::write_all_at(&file, &bytes, whole))

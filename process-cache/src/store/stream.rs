@@ -8,10 +8,10 @@ use crate::model::outcome::{Outcome, StreamData};
 /// Bytes by descriptor number, in order.
 pub type Chunks = Vec<(i32, Arc<[u8]>)>;
 
-/// The bytes of an outcome's stream, chunk by chunk.
+/// Returns the bytes of an outcome's stream, chunk by chunk.
 ///
 /// # Errors
-/// When the store has lost some.
+/// Fails if the store has lost some of them.
 pub fn stream(store: &Store, outcome: &Outcome) -> Result<Chunks, String> {
     outcome
         .stream

@@ -1,13 +1,12 @@
 //! The file of the digest table: a hash table of pages.
 //!
-//! A header page, then 2ⁿ pages of 51 records; a file's page follows from its
-//! device and inode, so a changed file replaces its old record. Each page has a
-//! checksum and is read when it is first asked, so a run that looks at ten files
-//! reads ten pages, whatever the table's size, and opening costs one read.
-//! Writers take a lock and rewrite the pages they change in place: a page that
-//! is torn, by a reader in the middle or by a power failure, fails its checksum
-//! and is empty. A table that fills up is written anew with more pages and
-//! renamed into place; at its largest, a full page loses its oldest record.
+//! A header page is followed by 2ⁿ pages of 51 records. Device and inode determine a file's page,
+//! so a changed file replaces its old record. Each page has a checksum and is read on demand. A
+//! run that looks at ten files reads ten pages, whatever the table's size, and opening costs one
+//! read. Writers take a lock and rewrite changed pages in place. A torn page, by a concurrent
+//! reader or a power failure, fails its checksum and counts as empty. A full table is written
+//! again with more pages and renamed into place. At its largest size, a full page loses its oldest
+//! record.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -43,7 +42,7 @@ pub(super) struct Record {
     pub(super) used: u32,
 }
 
-/// Spreads a file's identity over 64 bits (the finaliser of splitmix64).
+/// Spreads a file's identity over 64 bits (the finalizer of splitmix64).
 pub(super) fn mix(device: u64, inode: u64) -> u64 {
     let mut hash = inode ^ device.rotate_left(32);
     hash = (hash ^ (hash >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -56,7 +55,7 @@ fn page_of(key: &FileKey, pages: u32) -> u32 {
 }
 
 fn checksum(bytes: &[u8]) -> [u8; 8] {
-    // It guards against accidents only, and a page is read for one record.
+    // The checksum guards against accidents only, and a page is read for one record.
     xxhash_rust::xxh3::xxh3_64(bytes).to_le_bytes()
 }
 
@@ -100,7 +99,7 @@ impl Record {
     }
 }
 
-/// The records of a page; empty if it is damaged.
+/// Returns the records of a page; none if it is damaged.
 fn parse_page(page: &[u8]) -> &[u8] {
     let count = u32::from_le_bytes(word(page, 8)) as usize;
     if page.len() != PAGE || count > PER_PAGE || checksum(&page[8..]) != word(page, 0) {
@@ -135,7 +134,7 @@ fn header_bytes(pages: u32, records: u32) -> [u8; HEADER] {
     header
 }
 
-/// The numbers of pages and records; `None` if this is no table of ours.
+/// Returns the numbers of pages and records; `None` if the file has no valid header.
 fn read_header(file: &File) -> Option<(u32, u32)> {
     let mut header = [0; HEADER];
     file.read_exact_at(&mut header, 0).ok()?;
@@ -159,7 +158,7 @@ fn read_page(file: &File, page: u32) -> Option<Page> {
 
 type Page = Box<[u8]>;
 
-/// Answers from the file as it was when it was opened, or newer.
+/// Answers from the file in its state at the open, or a later one.
 #[derive(Debug)]
 pub(super) struct Reader {
     file: File,
@@ -168,7 +167,7 @@ pub(super) struct Reader {
 }
 
 impl Reader {
-    /// `None` where there is no usable table.
+    /// Returns `None` if there is no usable table.
     pub(super) fn open(path: &Path) -> Option<Self> {
         let file = File::open(path).ok()?;
         let (pages, _) = read_header(&file)?;
@@ -194,7 +193,7 @@ impl Reader {
     }
 }
 
-/// Merges records into the file, making or enlarging it as needed.
+/// Merges records into the file, which is created or enlarged as needed.
 pub(super) fn write(path: &Path, new: &[Record]) -> io::Result<()> {
     let _lock = lock(path)?;
     let old = File::options().read(true).write(true).open(path).ok();
@@ -230,7 +229,7 @@ fn lock(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Adds a record to its page; how many records that makes more.
+/// Adds a record to its page; returns the increase of the number of records.
 fn merge(page: &mut Vec<Record>, new: &Record) -> i64 {
     if let Some(old) = page.iter_mut().find(|old| old.same_file(new)) {
         *old = *new;
@@ -261,11 +260,11 @@ fn update(file: &File, pages: u32, count: u32, new: &[Record]) -> io::Result<()>
     let sorted = by_page(new, pages);
     let changed: Vec<&[(u32, Record)]> = sorted.chunk_by(|a, b| a.0 == b.0).collect();
     let number = |group: &&[(u32, Record)]| group[0].0;
-    // Pages that follow each other are read and written as one.
+    // Adjacent pages are read and written together.
     for run in changed.chunk_by(|a, b| number(a) + 1 == number(b)) {
         let place = page_offset(number(&run[0]));
         let mut bytes = vec![0; run.len() * PAGE];
-        // What cannot be read is empty.
+        // An unreadable page is empty.
         let _ = file.read_exact_at(&mut bytes, place);
         for (old, group) in bytes.chunks_exact_mut(PAGE).zip(run) {
             let mut page = page_records(old);
@@ -306,7 +305,7 @@ fn rewrite(path: &Path, old: &[Record], new: &[Record]) -> io::Result<()> {
     Ok(())
 }
 
-/// Lets those use a file that may use the directory of the table.
+/// Gives the users of the table's directory access to the file.
 fn share(path: &Path, file: &File) {
     use std::os::unix::fs::PermissionsExt;
     let dir = path.parent().unwrap_or(Path::new("."));
@@ -355,7 +354,7 @@ mod tests {
             .iter()
             .filter(|r| reader.get(&r.key) == Some(**r))
             .count();
-        // A page that happens to be full loses a record, which costs a hash.
+        // A full page loses a record, which costs a hash.
         assert!(found >= all.len() - 40, "{found}");
     }
 

@@ -1,9 +1,9 @@
-//! PendingContents that are used before they are stored.
+//! Write-behind: contents are used before they are stored.
 //!
-//! A result that arrives from elsewhere is put in place from memory, and its contents are
-//! written into the store afterwards: nobody waits for them twice. What is held
-//! has been verified, and counts as stored for whoever asks. Where a store is only read,
-//! contents are held until there is no room for more.
+//! A downloaded result is restored from memory, and its contents are written into the store
+//! afterwards, so that the command does not wait for two writes. Pending contents have been
+//! verified, and count as stored for all readers. In a read-only store, contents stay pending
+//! until there is no room for more.
 
 use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -14,10 +14,10 @@ use super::{Result, Store};
 use crate::model::fact::Digest;
 use crate::platform::lock::lock;
 
-/// As much is held, in bytes; what comes then is stored at once.
+/// Maximal size of pending contents (bytes); further contents are stored at once.
 pub(super) const LIMIT: usize = 64 << 20;
 
-/// Bytes in memory that several have, or a part of them.
+/// Shared bytes in memory, or a part of them.
 #[derive(Debug, Clone)]
 pub struct Shared {
     whole: Arc<Vec<u8>>,
@@ -25,10 +25,10 @@ pub struct Shared {
 }
 
 impl Shared {
-    /// A part, which must lie within the whole.
+    /// Returns a part, which must lie within the whole.
     ///
     /// # Panics
-    /// If it does not.
+    /// Panics if it does not.
     pub fn part(whole: Arc<Vec<u8>>, part: Range<usize>) -> Self {
         assert!(part.start <= part.end && part.end <= whole.len());
         Self { whole, part }
@@ -50,7 +50,7 @@ impl From<Vec<u8>> for Shared {
     }
 }
 
-/// Contents that wait to be written; `None` while write-behind is off.
+/// Pending contents; `None` while write-behind is off.
 #[derive(Debug, Default)]
 pub(super) struct WriteBehind {
     contents: Mutex<Option<PendingContents>>,
@@ -60,7 +60,7 @@ pub(super) struct WriteBehind {
 struct PendingContents {
     bytes: FxHashMap<Digest, Shared>,
     size: usize,
-    /// Those that are not stored.
+    /// Digests that are not stored yet.
     left: Vec<Digest>,
 }
 
@@ -73,8 +73,8 @@ impl WriteBehind {
         self.lock().as_ref()?.bytes.get(digest).cloned()
     }
 
-    /// Takes some bytes, or gives them back; with `making_room`, drops all others first
-    /// where there is no room.
+    /// Takes some bytes, or returns them if there is no room; with `making_room`, drops all others
+    /// first.
     fn take(&self, digest: Digest, bytes: Shared, making_room: bool) -> Option<Shared> {
         let held = &mut *self.lock();
         if let Some(contents) = held
@@ -95,7 +95,7 @@ impl WriteBehind {
         }
     }
 
-    /// One that is not stored, and is taken for stored from here on.
+    /// Returns a content that is not stored yet, and counts it as stored.
     fn next(&self) -> Option<(Digest, Shared)> {
         let mut held = self.lock();
         let contents = held.as_mut()?;
@@ -103,7 +103,7 @@ impl WriteBehind {
         contents.bytes.get(&digest).map(|b| (digest, b.clone()))
     }
 
-    /// One was not stored after all.
+    /// Handles a content that could not be stored.
     fn failed(&self, digest: Digest) {
         if let Some(contents) = &mut *self.lock() {
             contents.left.push(digest);
@@ -112,25 +112,25 @@ impl WriteBehind {
 }
 
 impl Store {
-    /// From now on contents that arrive from elsewhere are held.
+    /// Makes later downloads pending.
     pub fn write_behind(&self) {
         self.pending.lock().get_or_insert_default();
     }
 
-    /// Whether contents that arrive are held.
+    /// Whether downloads become pending.
     pub fn is_writing_behind(&self) -> bool {
         self.pending.lock().is_some()
     }
 
-    /// Drops what is held, and holds nothing more, unless the store is only read.
+    /// Drops pending contents and stops write-behind, unless the store is read-only.
     pub fn drop_pending_contents(&self) {
         *self.pending.lock() = self.read_only.then(PendingContents::default);
     }
 
-    /// Stores what is held, which stays at hand, until something cannot be stored.
+    /// Stores pending contents, which stay in memory, until an error occurs.
     ///
     /// # Errors
-    /// As [`Store::put_bytes`].
+    /// Same as [`Store::put_bytes`].
     pub fn write_pending(&self) -> Result<()> {
         if self.read_only {
             return Ok(());
@@ -142,7 +142,7 @@ impl Store {
         Ok(())
     }
 
-    /// A content of this length that is held.
+    /// Returns a pending content of this length.
     pub(crate) fn pending_content(&self, digest: &Digest, length: u64) -> Option<Shared> {
         self.pending
             .get(digest)

@@ -1,19 +1,18 @@
 //! The stored form of trees and outcomes.
 //!
-//! Both are [frames](super::frame) whose body is in postcard. Paths are a
-//! sorted table in which each names how much it shares with the one before;
-//! digests are a table as well. Both are what a tree mostly consists of.
+//! Both are [frames](super::frame) with a postcard body. Paths form a sorted table in which each
+//! entry stores the length of its common prefix with the previous one. Digests form a table as
+//! well. These two tables are most of a tree's data.
 //!
-//! The body of a tree begins with what must be absent for any of its results, where
-//! there is such a place for each: a build that was done once finds its outputs
-//! there, and need not read on.
+//! The body of a tree begins with paths that must be absent for its results, if every result has
+//! such a path. A finished build finds its outputs at these paths, and the rest need not be read.
 //!
-//! A file of trees is a row of frames, so that one can be added without reading
-//! the others. Most lookups are decided by a few of a tree's questions: a
-//! [`Packed`] tree is one in which the others are never made.
+//! A file of trees is a sequence of frames, so that a frame can be added without reading the
+//! others. Most lookups are decided by few queries of a tree: a [`Packed`] tree decodes queries on
+//! demand.
 //!
-//! **Invariant:** whatever the bytes are, decoding returns a tree whose indices
-//! are in range and whose shape is as [`super::tree`] says, or an error.
+//! **Invariant:** for any input bytes, decoding returns an error or a tree whose indices are in
+//! range and whose shape follows [`super::tree`].
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -30,12 +29,12 @@ pub(super) const ENTRY: Kind = Kind {
     magic: *b"pcu",
     version: 7,
 };
-/// No more than this is decoded into, however small the encoded form is.
+/// The maximal decoded size of all paths, however small the encoded form is (bytes).
 const MAX_PATH_BYTES: usize = 256 << 20;
 
 #[derive(Serialize, Deserialize)]
 struct TreeForm<'a> {
-    /// (bytes shared with the path before, the others).
+    /// (bytes shared with the previous path, the remaining bytes).
     #[serde(borrow)]
     paths: Vec<(u32, &'a [u8])>,
     /// 32 bytes each.
@@ -46,7 +45,7 @@ struct TreeForm<'a> {
     serial: u64,
 }
 
-/// A [`Query`] with numbers for paths.
+/// A [`Query`] with indices for paths.
 #[derive(Serialize, Deserialize)]
 enum QueryForm<'a> {
     Content(u32),
@@ -66,7 +65,7 @@ enum QueryForm<'a> {
     LeftOut(Part),
 }
 
-/// An [`Answer`] with numbers for paths and digests.
+/// An [`Answer`] with indices for paths and digests.
 #[derive(Serialize, Deserialize)]
 enum AnswerForm {
     Error(i32),
@@ -93,16 +92,16 @@ struct MetadataForm {
     content: Option<u32>,
 }
 
-/// The length of the frame that begins with this header, header included.
+/// Returns the length of the frame with this header, header included.
 ///
 /// # Errors
-/// Where no frame of this version begins.
+/// Fails if no frame of this version begins here.
 pub(crate) fn frame_len(header: &[u8]) -> Result<u64, DecodeError> {
     ENTRY.len(header)
 }
 
-/// The frames of a file, and why the rest of it is none, if there is a rest.
-/// Their checksums are not compared yet.
+/// Returns the frames of a file, and the error at the rest of the file, if there is one. Checksums
+/// are not compared yet.
 pub(crate) fn frames(mut bytes: &[u8]) -> (Vec<&[u8]>, Option<DecodeError>) {
     let mut frames = Vec::new();
     while !bytes.is_empty() || frames.is_empty() {
@@ -127,7 +126,7 @@ pub(crate) fn decode_outcome(bytes: &[u8]) -> Result<Outcome, DecodeError> {
     decode_outcome_body(ENTRY.unseal(bytes)?)
 }
 
-/// Decodes what follows the header: what a fuzzer can reach.
+/// Decodes the part after the header, for fuzzing.
 pub(crate) fn decode_outcome_body(body: &[u8]) -> Result<Outcome, DecodeError> {
     Ok(postcard::from_bytes(body)?)
 }
@@ -158,10 +157,10 @@ pub(crate) fn encode_tree(tree: &Tree) -> postcard::Result<Vec<u8>> {
         serial: tree.serial,
     };
     if form.answers.len() != tree.answers.len() {
-        // An unknown answer: it is refused where results come in.
+        // An unknown answer, which is refused when results are recorded.
         return Err(postcard::Error::WontImplement);
     }
-    // Of each result, or nothing can be said of the tree.
+    // Every result needs one, or the tree has no such list.
     let absent: Option<Vec<&Query>> = tree.leaves().map(|leaf| leaf.absent.as_ref()).collect();
     let mut absent = absent.unwrap_or_default();
     absent.sort_unstable();
@@ -173,7 +172,7 @@ pub(crate) fn decode_tree(bytes: &[u8]) -> Result<Tree, DecodeError> {
     decode_tree_body(ENTRY.unseal(bytes)?)
 }
 
-/// Decodes what follows the header: what a fuzzer can reach.
+/// Decodes the part after the header, for fuzzing.
 pub(crate) fn decode_tree_body(body: &[u8]) -> Result<Tree, DecodeError> {
     let packed = Opened::of_body(body)?.tree()?;
     Ok(Tree {
@@ -188,17 +187,17 @@ pub(crate) fn decode_tree_body(body: &[u8]) -> Result<Tree, DecodeError> {
     })
 }
 
-/// A frame of a tree that has been checked, and not yet decoded.
+/// A tree's frame that has been verified, but not yet decoded.
 pub(crate) struct Opened<'a> {
-    /// For each result of the tree, a question that must fail with `ENOENT`; none
-    /// at all if there is a result without.
+    /// For each result of the tree, a query that must fail with `ENOENT`; empty if some result has
+    /// no such query.
     pub(crate) absent: Vec<Query>,
     tree: &'a [u8],
 }
 
 impl<'a> Opened<'a> {
     /// # Errors
-    /// What is wrong with the frame.
+    /// Returns the defect of the frame.
     pub(crate) fn of(frame: &'a [u8]) -> Result<Self, DecodeError> {
         Self::of_body(ENTRY.unseal(frame)?)
     }
@@ -209,15 +208,15 @@ impl<'a> Opened<'a> {
     }
 
     /// # Errors
-    /// What is wrong with the tree.
+    /// Returns the defect of the tree.
     pub(crate) fn tree(&self) -> Result<Packed<'a>, DecodeError> {
         Packed::of(self.tree)
     }
 }
 
-/// A tree whose questions and answers are made when somebody wants them.
+/// A tree whose queries and answers are decoded on demand.
 pub(crate) struct Packed<'a> {
-    /// All paths, one behind the other, and where each ends.
+    /// All paths in one buffer, with their ends.
     paths: Vec<u8>,
     ends: Vec<usize>,
     digests: &'a [[u8; 32]],
@@ -259,14 +258,14 @@ impl<'a> Packed<'a> {
         Ok(packed)
     }
 
-    /// The path with this number, which was checked.
+    /// Returns the path with this index, which was checked.
     fn path(&self, index: u32) -> FilePath {
         let index = index as usize;
         let from = index.checked_sub(1).map_or(0, |before| self.ends[before]);
         FilePath::from(&self.paths[from..self.ends[index]])
     }
 
-    /// The digest with this number, which was checked.
+    /// Returns the digest with this index, which was checked.
     fn digest(&self, index: u32) -> Digest {
         Digest(self.digests[index as usize])
     }
@@ -291,7 +290,7 @@ impl Source for Packed<'_> {
     }
 }
 
-/// Paths without what they share: one behind the other, and where each ends.
+/// Expands shared prefixes: returns all paths in one buffer, with their ends.
 fn unfold(forms: &[(u32, &[u8])]) -> Result<(Vec<u8>, Vec<usize>), DecodeError> {
     let mut paths: Vec<u8> = Vec::new();
     let mut ends = Vec::with_capacity(forms.len());
@@ -313,7 +312,7 @@ fn unfold(forms: &[(u32, &[u8])]) -> Result<(Vec<u8>, Vec<usize>), DecodeError> 
     Ok((paths, ends))
 }
 
-/// The invariants that walking a tree of so many queries and answers relies on.
+/// Checks the invariants on which a walk of a tree with so many queries and answers relies.
 fn check_shape(nodes: &[Node], queries: usize, answers: usize) -> Result<(), DecodeError> {
     let mut parents = vec![0u32; nodes.len()];
     for (index, node) in nodes.iter().enumerate() {
@@ -352,7 +351,7 @@ fn check_shape(nodes: &[Node], queries: usize, answers: usize) -> Result<(), Dec
     Ok(())
 }
 
-/// The tables of paths and digests while encoding.
+/// Tables of paths and digests for encoding.
 struct Tables<'t> {
     /// Sorted.
     paths: Vec<&'t [u8]>,
@@ -436,7 +435,7 @@ impl<'t> Tables<'t> {
         }
     }
 
-    /// `None` for an unknown answer, which has no stored form.
+    /// Returns `None` for an unknown answer, which has no stored form.
     fn answer(&self, answer: &Answer) -> Option<AnswerForm> {
         Some(match answer {
             Answer::Error(errno) => AnswerForm::Error(*errno),
@@ -466,7 +465,7 @@ impl<'t> Tables<'t> {
 type Find<'f, T> = &'f dyn Fn(u32) -> T;
 
 impl QueryForm<'_> {
-    /// Whether all paths that it names are there.
+    /// Whether all its paths exist.
     fn names(&self, has_path: impl Fn(u32) -> bool) -> bool {
         match self {
             Self::Content(at)
@@ -528,7 +527,7 @@ impl QueryForm<'_> {
 }
 
 impl AnswerForm {
-    /// Whether all that it names is there.
+    /// Whether all its paths and digests exist.
     fn names(&self, has_path: impl Fn(u32) -> bool, has_digest: impl Fn(u32) -> bool) -> bool {
         match self {
             Self::Path(at) => has_path(*at),

@@ -1,4 +1,4 @@
-//! Round trips, and bytes that are not ours.
+//! Round trips, and foreign bytes.
 
 use proptest::prelude::*;
 
@@ -158,7 +158,7 @@ proptest! {
         prop_assert!(crate::store::check_entry(&body).is_err());
     }
 
-    // Damage behind a checksum that holds: only the shape checks are left.
+    // Damage behind a valid checksum: only the shape checks remain.
     #[test]
     fn a_changed_body_decodes_safely_or_not_at_all(
         tree in tree(),

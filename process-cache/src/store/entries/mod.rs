@@ -1,13 +1,12 @@
 //! Results by weak key: one file per key, holding its decision tree.
 //!
-//! A result is a tree of its own behind those that are there, until they are
-//! many: then they become one, which replaces the file by rename. Both happen
-//! under the shard's lock. Readers need no lock: what is being added is not a
-//! whole frame yet. One file beats an object per node: a lookup is one open and
-//! one read, and what units share (paths of headers) compresses to a few bytes
-//! each in every tree. Adding beats rewriting: a result of a hundred facts beside
-//! one of a thousand takes a tenth of the time, and no new file, which can take
-//! half a millisecond.
+//! A new result is appended as a tree of its own, until there are many: then they are merged into
+//! one tree, which replaces the file by rename. Both happen under the shard's lock. Readers need
+//! no lock: an incomplete frame is ignored. One file is better than an object per node: a lookup
+//! is one open and one read. Data shared by units (paths of headers) compresses to a few bytes
+//! each in every tree. Appending is better than rewriting: adding a result of a hundred facts to
+//! one of a thousand takes a tenth of the time. It also makes no new file, which can take half a
+//! millisecond.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -28,13 +27,13 @@ use crate::model::outcome::{Effect, Outcome, StreamData};
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
 
-/// Outcomes up to this length are kept in the tree itself.
+/// Outcomes up to this length (bytes) are stored in the tree itself.
 const INLINE: usize = 1024;
-/// A file that grows beyond this loses its older half.
+/// A larger file loses its older half (bytes).
 const MAX_TREE: usize = 32 << 20;
-/// A file up to this length is read in passing.
+/// The maximal length of a file for a quick check (bytes).
 const GLANCE: u64 = 64 << 10;
-/// How many trees there are in a file at most.
+/// The maximal number of trees in a file.
 const MAX_FRAMES: usize = 8;
 
 /// The result of a lookup.
@@ -43,16 +42,16 @@ pub enum Lookup {
     /// A result whose facts all hold (they are in [`Outcome::facts`], in the
     /// order of the tree) and whose contents are all in the store.
     Hit(Box<Outcome>),
-    /// None.
+    /// No result.
     Miss(Miss),
 }
 
 /// A result as it is stored.
 #[derive(Debug, Clone)]
 pub struct Recorded {
-    /// Names it among those of its key; later ones are larger.
+    /// Identifies it among the results of its key; later ones are larger.
     pub serial: u64,
-    /// The facts that it depends on, in the order of observation.
+    /// Facts on which it depends, in the order of observation.
     pub facts: Vec<Fact>,
     /// Its outcome, if all of its contents are in the store.
     pub outcome: Option<Outcome>,
@@ -69,12 +68,12 @@ impl NearMiss {
 }
 
 impl Store {
-    /// Looks for a result under `key` whose facts all hold, asking `ask` only
-    /// what is needed and nothing twice.
+    /// Looks up a result under `key` whose facts all hold. Calls `ask` only for needed queries,
+    /// and once for each.
     ///
     /// # Errors
-    /// [`StoreError::Io`] where the store cannot be read. Damaged contents are
-    /// a [`Miss::Incomplete`].
+    /// [`StoreError::Io`] if the store cannot be read. Damaged contents are a
+    /// [`Miss::Incomplete`].
     pub fn lookup(&self, key: &WeakKey, ask: &mut dyn FnMut(&Query) -> Answer) -> Result<Lookup> {
         let Some(bytes) = self.read(key)? else {
             return Ok(Lookup::Miss(Miss::NoEntry));
@@ -127,7 +126,7 @@ impl Store {
             match tree::lookup(&tree, &mut ask, &mut accept) {
                 Ok(((mut outcome, serial, used), facts)) => {
                     if used < today() && !self.read_only {
-                        // Losing a use mark costs at most an early eviction.
+                        // A lost use mark costs at most an early eviction.
                         let _ = self.mark_leaf(key, serial);
                     }
                     outcome.facts = facts;
@@ -146,8 +145,8 @@ impl Store {
         }))
     }
 
-    /// That there is no result under `key`, if that is seen at a glance: nothing is
-    /// recorded, or each result is ruled out by something that is there now.
+    /// Returns a miss if a quick check shows that `key` has no result: none is recorded, or an
+    /// existing file rules out each of them.
     pub fn miss_at_once(
         &self,
         key: &WeakKey,
@@ -175,15 +174,15 @@ impl Store {
         Some(newest.map_or(Miss::NoEntry, |near| near.into_miss()))
     }
 
-    /// Adds a result under `key`: the facts it depends on, in batches in the
-    /// order of observation (within a batch, order means nothing), and what it
-    /// leaves behind. The contents that `outcome` names must be in the store.
+    /// Adds a result under `key`: the facts on which it depends, in batches in the order of
+    /// observation (within a batch, the order does not count), and its outcome. The contents that
+    /// `outcome` names must be in the store.
     ///
     /// # Errors
     /// [`StoreError::ReadOnly`], [`StoreError::Contradiction`],
     /// [`StoreError::UnknownAnswer`], [`StoreError::Io`].
     ///
-    /// Returns the number that [`Store::results`] has for it.
+    /// Returns its serial number in [`Store::results`].
     pub fn record(&self, key: &WeakKey, batches: Vec<Vec<Fact>>, outcome: &Outcome) -> Result<u64> {
         if self.read_only {
             return Err(StoreError::ReadOnly);
@@ -215,8 +214,8 @@ impl Store {
         Ok(serial)
     }
 
-    /// All results under `key`: their numbers, facts and outcomes (none where that
-    /// is lost), oldest first. For people: lookups need not decode as much.
+    /// Returns all results under `key`: serial numbers, facts and outcomes (`None` if lost),
+    /// oldest first. For display: lookups decode less.
     ///
     /// # Errors
     /// [`StoreError::Io`].
@@ -235,7 +234,7 @@ impl Store {
         Ok(results)
     }
 
-    /// Takes in all results of a tree under `key`, as the newest.
+    /// Adds all results of a tree under `key`, as the newest.
     pub(super) fn absorb(&self, key: &WeakKey, tree: &Tree) -> Result<()> {
         let name = key.0.to_string();
         let _lock = self.lock(&name[..SHARD])?;
@@ -244,7 +243,7 @@ impl Store {
         self.rewrite(key, all)
     }
 
-    /// Puts a frame behind the others, if there are others and it still fits.
+    /// Appends a frame, if there are others and it still fits.
     fn append(&self, key: &WeakKey, frame: &[u8]) -> Result<bool> {
         let path = self.tree_path(key);
         let Ok(file) = File::options().read(true).write(true).open(&path) else {
@@ -257,7 +256,7 @@ impl Store {
             return Ok(false);
         }
         file.write_all_at(frame, end).map_err(|error| {
-            // Half a frame is none, but the next one would stand behind it.
+            // An incomplete frame is ignored, but the next one would follow it.
             let _ = file.set_len(end);
             StoreError::io("write", &path)(error)
         })?;
@@ -266,7 +265,7 @@ impl Store {
         Ok(true)
     }
 
-    /// Writes a tree in the place of what is there. The caller has the lock.
+    /// Replaces the file by one with this tree. The caller has the lock.
     fn rewrite(&self, key: &WeakKey, mut tree: Tree) -> Result<()> {
         tree.shrink(MAX_LEAVES);
         let mut bytes = codec::encode_tree(&tree).map_err(encode_error)?;
@@ -279,7 +278,7 @@ impl Store {
         self.replace(key, &bytes)
     }
 
-    /// Puts these bytes in the place of what is there. The caller has the lock.
+    /// Replaces the file by one with these bytes. The caller has the lock.
     fn replace(&self, key: &WeakKey, bytes: &[u8]) -> Result<()> {
         let path = self.tree_path(key);
         let mut file = self.temporary()?;
@@ -300,7 +299,7 @@ impl Store {
         Ok(())
     }
 
-    /// All results as one tree. What cannot be read is left out.
+    /// Returns all results as one tree. Unreadable ones are omitted.
     fn merged(&self, key: &WeakKey) -> Result<Tree> {
         let bytes = self.read(key)?.unwrap_or_default();
         let (frames, _) = codec::frames(&bytes);
@@ -314,7 +313,7 @@ impl Store {
         Ok(merged)
     }
 
-    /// The file of a key, if there is one.
+    /// Reads the file of a key, if there is one.
     fn read(&self, key: &WeakKey) -> Result<Option<Vec<u8>>> {
         let path = self.tree_path(key);
         match fs::read(&path) {
@@ -324,7 +323,7 @@ impl Store {
         }
     }
 
-    /// A leaf's outcome if everything that it needs is there.
+    /// Returns a leaf's outcome if all its contents exist.
     fn outcome(&self, leaf: &Leaf) -> Result<Outcome, String> {
         let decoded = match &leaf.outcome {
             OutcomeRef::Inline(bytes) => codec::decode_outcome(bytes),
@@ -362,8 +361,8 @@ impl Store {
     }
 }
 
-/// The question that a result's own effects answer otherwise, if it depends on
-/// the absence of something that it makes.
+/// Returns a query that the result's own effects answer differently, if the result depends on the
+/// absence of a file that it makes.
 fn ruled_out_by_itself(batches: &[Vec<Fact>], outcome: &Outcome) -> Option<Query> {
     let effects = outcome.effects.iter();
     let made: FxHashSet<&FilePath> = effects
@@ -381,8 +380,8 @@ fn ruled_out_by_itself(batches: &[Vec<Fact>], outcome: &Outcome) -> Option<Query
         .find(|presence| matches!(presence, Query::Kind { path, .. } if made.contains(path)))
 }
 
-/// Where the frames of a file end, if that is where the file ends, and there may
-/// be another one.
+/// Returns where the frames of a file end, if that is the end of the file and another frame is
+/// allowed.
 fn end_of_frames(file: &File) -> Option<u64> {
     let length = file.metadata().ok()?.len();
     let mut end = 0;
@@ -397,17 +396,16 @@ fn end_of_frames(file: &File) -> Option<u64> {
     None
 }
 
-/// Names a result in its file; later ones are larger.
+/// Returns a new serial number for a result; later ones are larger.
 fn serial() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_nanos() as u64)
 }
 
-/// Checks bytes that claim to be stored trees or an outcome, headers included;
-/// never panics.
+/// Checks untrusted bytes as stored trees or an outcome, headers included; never panics.
 ///
 /// # Errors
-/// What is wrong with them.
+/// Returns the first defect.
 #[doc(hidden)]
 pub fn check_entry(bytes: &[u8]) -> Result<(), String> {
     let (frames, rest) = codec::frames(bytes);
@@ -424,7 +422,7 @@ pub fn check_entry(bytes: &[u8]) -> Result<(), String> {
     Ok(())
 }
 
-/// Decodes the bodies behind the checksums, which a fuzzer cannot get past.
+/// Decodes bodies without their checksums, for fuzzing.
 #[doc(hidden)]
 pub fn check_entry_body(body: &[u8]) {
     if let Ok(tree) = codec::decode_tree_body(body) {

@@ -1,4 +1,4 @@
-//! Recording and looking up through a real directory.
+//! Records and looks up results in a real directory.
 
 use std::os::unix::fs::PermissionsExt;
 
@@ -52,7 +52,7 @@ fn write(store: &Store, bytes: &[u8]) -> Effect {
     }
 }
 
-/// Looks up in a world where every answer is this error.
+/// Looks up in a world in which this error is every answer.
 fn look(store: &Store, key: &WeakKey, answer: i32) -> Lookup {
     store.lookup(key, &mut |_| Answer::Error(answer)).unwrap()
 }
@@ -100,8 +100,8 @@ fn a_miss_names_the_changed_fact() {
     assert_eq!(miss(look(&store, &key(1), 2)), expected);
 }
 
-/// A result that depends on the absence of what it makes, and what a world in
-/// which that is there is asked.
+/// A result depends on the absence of a file that it makes; this counts the queries if the file
+/// exists.
 #[test]
 fn a_result_with_a_failing_first_fact_needs_one_query() {
     let (_dir, mut store) = store();
@@ -154,7 +154,7 @@ fn a_result_with_a_failing_first_fact_needs_one_query() {
     );
     assert_eq!(hit(look(&store, false).0).ending, Ending::Exited(7));
 
-    // Who wants to know what differs from the nearest result hears of that.
+    // Explanations need the difference from the nearest result.
     store.explains = true;
     assert_eq!(at_once(&store, &key(1), Answer::Directory), None);
     let (found, asked) = look(&store, true);
@@ -162,7 +162,7 @@ fn a_result_with_a_failing_first_fact_needs_one_query() {
     assert!(matches!(miss(found), Miss::Changed { .. }));
     store.explains = false;
 
-    // A result that does not care: nothing can be said without looking.
+    // A result without that dependency: a quick check shows nothing.
     let indifferent = vec![fact(1, 0)];
     store
         .record(&key(1), vec![indifferent.clone()], &outcome(8))
@@ -170,7 +170,7 @@ fn a_result_with_a_failing_first_fact_needs_one_query() {
     assert_eq!(hit(look(&store, true).0).ending, Ending::Exited(8));
     assert_eq!(at_once(&store, &key(1), Answer::Directory), None);
     for n in 0..2 * MAX_FRAMES as i32 {
-        // As one tree as well.
+        // The same as one tree.
         let mut facts = indifferent.clone();
         facts.push(fact(2, 100 + n));
         store.record(&key(1), vec![facts], &outcome(9)).unwrap();
@@ -248,7 +248,7 @@ fn recordings_at_the_same_time_are_all_kept() {
         for n in 0..8 {
             let root = dir.path().join("store");
             scope.spawn(move || {
-                // As another process would: with its own handle.
+                // As another process would, with its own handle.
                 let store = Store::open(root).unwrap();
                 for m in 0..4 {
                     let answer = n * 4 + m;

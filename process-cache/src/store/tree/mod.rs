@@ -1,20 +1,19 @@
 //! The decision tree under one weak key.
 //!
-//! A node asks a canonically sorted batch of queries, and may hold several
-//! alternative batches (runs whose processes raced observed in different
-//! orders); an edge stands for one vector of answers to the batch; a leaf holds
-//! a result. Results that observed the same things first share that part.
+//! A node asks a canonically sorted batch of queries, and may have several alternative batches
+//! (racing processes observe in different orders). An edge represents one vector of answers to the
+//! batch; a leaf holds a result. Results with the same first observations share that part of the
+//! tree.
 //!
-//! Edges of one batch differ in few answers, so they are stored as differences
-//! from one base vector: sixty results over three thousand headers cost little
-//! more than one, and matching is one comparison per query against the base. An
-//! edge named by the digest of its answers alone would force a lookup to ask
-//! the whole batch before it could know that the first answer had changed, and
-//! could not say which.
+//! Edges of one batch differ in few answers, so they are stored as differences from one base
+//! vector. Sixty results over three thousand headers cost little more than one, and matching is
+//! one comparison per query with the base. If the digest of its answers alone named an edge, a
+//! lookup would have to ask the whole batch before it could detect that the first answer had
+//! changed. It also could not name that answer.
 //!
-//! **Invariant:** nodes are in a vector in which a child comes after its parent
-//! and has one parent only, so walking a tree terminates and needs no recursion
-//! (a run may have thousands of batches). This module does no I/O.
+//! **Invariant:** nodes are in a vector in which a child comes after its parent and has only one
+//! parent. So a walk of a tree terminates and needs no recursion (a run may have thousands of
+//! batches). This module does no I/O.
 
 use std::hash::Hash;
 
@@ -24,9 +23,9 @@ use serde::{Deserialize, Serialize};
 use super::error::{Result, StoreError};
 use crate::model::fact::{Answer, Digest, Fact, Query};
 
-/// How many alternative batches a node keeps, newest first.
+/// Maximal number of alternative batches of a node, newest first.
 pub(crate) const MAX_ALTERNATIVES: usize = 8;
-/// How many results a tree keeps, most recently used first.
+/// Maximal number of results of a tree, most recently used first.
 pub(crate) const MAX_LEAVES: usize = 64;
 
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -58,10 +57,9 @@ pub(crate) struct Alternative {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Edge {
-    /// Where the answers differ from the base: (place in the batch, answer), by
-    /// place.
+    /// Answers that differ from the base: (position in the batch, answer), by position.
     pub(crate) diffs: Vec<(u32, u32)>,
-    /// Index of the node it leads to.
+    /// Index of its child node.
     pub(crate) child: u32,
 }
 
@@ -70,14 +68,14 @@ pub(crate) struct Leaf {
     pub(crate) outcome: OutcomeRef,
     /// The day (since the epoch) of its last use.
     pub(crate) used: u32,
-    /// Names the leaf; later ones are larger.
+    /// Identifies the leaf; later ones are larger.
     pub(crate) serial: u64,
-    /// One of its facts, if there is such a one: a [`Query::presence`] that must
-    /// fail with `ENOENT`. A result that leaves something there rules itself out.
+    /// One of its facts, if any: a [`Query::presence`] that must fail with `ENOENT`. It
+    /// contradicts the result's own effects, so the result does not hold after itself.
     pub(crate) absent: Option<Query>,
 }
 
-/// Where the encoded outcome is.
+/// The location of the encoded outcome.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum OutcomeRef {
     Inline(Vec<u8>),
@@ -88,37 +86,37 @@ pub(crate) enum OutcomeRef {
 pub(crate) trait Source {
     /// The nodes.
     fn nodes(&self) -> &[Node];
-    /// How many queries there are.
+    /// Returns the number of queries.
     fn questions(&self) -> usize;
-    /// The query with this number.
+    /// Returns the query with this index.
     fn query(&self, index: u32) -> Query;
-    /// The answer with this number.
+    /// Returns the answer with this index.
     fn answer(&self, index: u32) -> Answer;
 }
 
-/// The fact that kept the most promising path from leading to a result.
+/// The first failing fact on the most promising path.
 #[derive(Debug)]
 pub(crate) struct NearMiss {
-    /// How many facts held on the way to it.
+    /// Number of facts that held before it.
     pub(crate) depth: usize,
     pub(crate) query: Query,
     pub(crate) recorded: Answer,
     pub(crate) found: Answer,
 }
 
-/// A place on the way down.
+/// A position on the way down.
 struct Frame {
     node: usize,
     /// The alternative to try next.
     next: usize,
     /// The batch and edge that led here.
     via: Option<(usize, usize)>,
-    /// Facts on the way here.
+    /// Number of facts on the way to this node.
     depth: usize,
 }
 
 impl Edge {
-    /// The edge's answer at one place of the batch.
+    /// Returns the edge's answer at one position of the batch.
     fn answer(&self, base: &[u32], place: usize) -> u32 {
         let found = self
             .diffs
@@ -128,7 +126,7 @@ impl Edge {
 }
 
 impl Alternative {
-    /// All answers of an edge.
+    /// Returns all answers of an edge.
     fn answers(&self, edge: &Edge) -> Vec<u32> {
         let mut answers = self.base.clone();
         for &(place, answer) in &edge.diffs {
@@ -138,7 +136,7 @@ impl Alternative {
     }
 }
 
-/// Sorts each batch and takes out what is said twice.
+/// Sorts each batch and removes duplicates.
 ///
 /// # Errors
 /// A contradiction, or an unknown answer: such facts can never hold.
@@ -187,9 +185,8 @@ impl Source for Tree {
     }
 }
 
-/// Looks for a leaf whose facts all hold, asking only what is needed and
-/// nothing twice. `accept` may refuse a leaf (its contents are gone); the search
-/// then goes on.
+/// Looks for a leaf whose facts all hold. Asks only needed queries, and each once. `accept` may
+/// refuse a leaf (its contents are gone); then the search continues.
 pub(crate) fn lookup<T>(
     tree: &impl Source,
     ask: &mut dyn FnMut(&Query) -> Answer,
@@ -236,8 +233,8 @@ pub(crate) fn lookup<T>(
     Err(nearest)
 }
 
-/// The edge whose answers hold, or the fact at which the last one was ruled out,
-/// `depth` facts below the root.
+/// Returns the edge whose answers hold, or the fact that ruled out the last edge, `depth` facts
+/// below the root.
 fn matching(
     tree: &impl Source,
     alternative: &Alternative,
@@ -245,7 +242,7 @@ fn matching(
     memo: &mut [Known],
     ask: &mut dyn FnMut(&Query) -> Answer,
 ) -> std::result::Result<usize, Option<Box<NearMiss>>> {
-    // Edges still possible, each with its next difference from the base.
+    // Possible edges, each with its next difference from the base.
     let mut alive: Vec<(usize, usize)> = (0..alternative.edges.len()).map(|e| (e, 0)).collect();
     let upcoming = |alive: &[(usize, usize)]| {
         let next = |&(edge, next): &(usize, usize)| alternative.edges[edge].diffs.get(next);
@@ -255,7 +252,7 @@ fn matching(
             .map(|&(at, _)| at as usize)
             .min()
     };
-    // Until this place, all of them say what the base says.
+    // Up to this position, all of them agree with the base.
     let mut soonest = upcoming(&alive);
     for (place, (&query, &base)) in alternative.batch.iter().zip(&alternative.base).enumerate() {
         let base = tree.answer(base);
@@ -316,17 +313,17 @@ fn matching(
     alive.first().map(|&(edge, _)| edge).ok_or(None)
 }
 
-/// A lookup's knowledge of the answer to a query.
+/// What a lookup knows of the answer to a query.
 #[derive(Debug, Clone)]
 enum Known {
     Nothing,
-    /// That something is there: what [`Query::presence`] says.
+    /// The answer of [`Query::presence`]: a file exists.
     There(Answer),
     Answer(Answer),
 }
 
-/// Where something must be absent for any result of a tree, and something is there
-/// at each of these places: what rules out the first result.
+/// If a file must be absent for each result of a tree, and all these files exist, returns the fact
+/// that rules out the first result.
 pub(crate) fn ruled_out(
     absent: &[Query],
     ask: &mut dyn FnMut(&Query) -> Answer,
@@ -346,7 +343,7 @@ pub(crate) fn ruled_out(
     })
 }
 
-/// The facts along a path.
+/// Returns the facts along a path.
 fn facts(tree: &impl Source, path: &[Frame]) -> Vec<Fact> {
     let mut facts = Vec::with_capacity(path.last().map_or(0, |frame| frame.depth));
     for pair in path.windows(2) {
@@ -362,7 +359,7 @@ fn facts(tree: &impl Source, path: &[Frame]) -> Vec<Fact> {
     facts
 }
 
-/// The facts of one edge.
+/// Returns the facts of one edge.
 fn alternative_facts(
     tree: &impl Source,
     alternative: &Alternative,
@@ -380,7 +377,7 @@ fn alternative_facts(
 }
 
 impl Tree {
-    /// A tree whose leaves have numbers from `serial` on.
+    /// Creates a tree whose leaves have numbers from `serial` on.
     pub(crate) fn from_serial(serial: u64) -> Self {
         Self {
             serial,
@@ -388,7 +385,7 @@ impl Tree {
         }
     }
 
-    /// Takes in all results of another one, as the newest.
+    /// Adds all results of another tree, as the newest.
     pub(crate) fn absorb(&mut self, other: &Self) {
         // Oldest first: each becomes the newest.
         let mut results = other.results();
@@ -399,7 +396,7 @@ impl Tree {
         self.serial = self.serial.max(other.serial);
     }
 
-    /// All results with the batches that lead to them.
+    /// Returns all results with the batches that lead to them.
     pub(crate) fn results(&self) -> Vec<(Vec<Vec<Fact>>, &Leaf)> {
         let mut results = Vec::new();
         let mut open = vec![(0_usize, Vec::new())];
@@ -421,8 +418,8 @@ impl Tree {
         results
     }
 
-    /// Adds a result under its [`canonical`] batches, as the newest; one with
-    /// the same facts is replaced. `absent` as in [`Leaf`].
+    /// Adds a result with [`canonical`] batches as the newest; a result with the same facts is
+    /// replaced. For `absent` see [`Leaf`].
     pub(crate) fn insert(
         &mut self,
         batches: Vec<Vec<Fact>>,
@@ -457,8 +454,8 @@ impl Tree {
         self.nodes[node].leaf = Some(leaf);
     }
 
-    /// The child of `node` under these answers, made if necessary, and moved to
-    /// the front.
+    /// Returns the child of `node` with these answers. The child is created if necessary, and
+    /// moved to the front.
     fn descend(&mut self, node: usize, batch: Vec<u32>, answers: Vec<u32>) -> usize {
         let fresh = self.nodes.len();
         let alternatives = &mut self.nodes[node].alternatives;
@@ -494,7 +491,7 @@ impl Tree {
         }
     }
 
-    /// Renews a leaf's use mark; whether it is there and was older.
+    /// Renews a leaf's use mark; returns whether the leaf exists and its mark was older.
     pub(crate) fn touch(&mut self, serial: u64, today: u32) -> bool {
         let leaf = self
             .nodes
@@ -504,13 +501,13 @@ impl Tree {
         leaf.is_some_and(|leaf| std::mem::replace(&mut leaf.used, today) < today)
     }
 
-    /// The leaves that can be reached.
+    /// Returns all reachable leaves.
     pub(crate) fn leaves(&self) -> impl Iterator<Item = &Leaf> {
         self.nodes.iter().filter_map(|node| node.leaf.as_ref())
     }
 
-    /// Keeps the `limit` most recently used leaves, and nothing that leads
-    /// nowhere: branches, queries, answers.
+    /// Keeps the `limit` most recently used leaves, and removes unused branches, queries and
+    /// answers.
     pub(crate) fn shrink(&mut self, limit: usize) {
         let order = self.reachable();
         let mut uses: Vec<(u32, u64)> = order
@@ -520,7 +517,7 @@ impl Tree {
             .collect();
         uses.sort_unstable_by(|a, b| b.cmp(a));
         let oldest = uses.get(limit.max(1) - 1).copied().unwrap_or_default();
-        // Children come after their parents: backwards, they are decided first.
+        // Children come after their parents, so a backward pass decides them first.
         let mut useful = vec![false; self.nodes.len()];
         for &index in order.iter().rev() {
             let node = &mut self.nodes[index];
@@ -539,7 +536,7 @@ impl Tree {
         self.compact();
     }
 
-    /// The nodes that can be reached, parents first.
+    /// Returns the reachable nodes, parents first.
     fn reachable(&self) -> Vec<usize> {
         let mut order = Vec::with_capacity(self.nodes.len());
         if !self.nodes.is_empty() {
@@ -557,8 +554,8 @@ impl Tree {
         order
     }
 
-    /// Renumbers nodes, queries and answers without the unused ones; the newest
-    /// edge becomes the base of its batch.
+    /// Renumbers nodes, queries and answers without the unused ones. The newest edge becomes the
+    /// base of its batch.
     fn compact(&mut self) {
         let order = self.reachable();
         let mut place = vec![0u32; self.nodes.len()];
@@ -608,7 +605,7 @@ fn rebase(edge: &mut Edge, old: &[u32], new: &[u32]) {
     edge.diffs = diffs;
 }
 
-/// Gives what is used new numbers, in the order of first use.
+/// Assigns new numbers to used items, in the order of first use.
 struct Renumber<T> {
     old: Vec<Option<T>>,
     numbers: Vec<u32>,
@@ -634,14 +631,14 @@ impl<T> Renumber<T> {
     }
 }
 
-/// Finds or makes the numbers of a fact's query and answer.
+/// Finds or creates the indices of a fact's query and answer.
 struct Interner {
     queries: FxHashMap<Query, u32>,
     answers: FxHashMap<Answer, u32>,
 }
 
 impl Interner {
-    /// With room for as many `more`.
+    /// Creates one with room for `more` items.
     fn new(tree: &Tree, more: usize) -> Self {
         let mut queries = FxHashMap::default();
         queries.reserve(tree.queries.len() + more);
@@ -659,7 +656,7 @@ impl Interner {
     }
 }
 
-/// The place of `one` in `all`, where it comes last if it is not there.
+/// Returns the index of `one` in `all`; appends it if it is missing.
 fn number<T: Clone + Eq + Hash>(known: &mut FxHashMap<T, u32>, all: &mut Vec<T>, one: T) -> u32 {
     let next = all.len() as u32;
     *known.entry(one).or_insert_with_key(|one| {

@@ -1,17 +1,17 @@
-//! The tree against the list of results that it stands for.
+//! Compares the tree with the list of results that it represents.
 
 use proptest::prelude::*;
 
 use super::*;
 
-/// A fact of a small world: question, answer.
+/// A fact of a small world: query, answer.
 type Small = (u8, u8);
 
 fn query(n: u8) -> Query {
     Query::Content(format!("/dir/{n}").as_str().into())
 }
 
-/// 2 is that nothing is there.
+/// 2 means that the file is absent.
 fn answer(n: u8) -> Answer {
     match n {
         2 => Answer::Error(libc::ENOENT),
@@ -19,7 +19,7 @@ fn answer(n: u8) -> Answer {
     }
 }
 
-/// An answer that tells a kind.
+/// An answer with a file type.
 fn kind(n: u8) -> Answer {
     match answer(n) {
         absent @ Answer::Error(_) => absent,
@@ -68,8 +68,8 @@ fn find(tree: &Tree, world: &[u8]) -> Result<(u8, Vec<Fact>), Option<Box<NearMis
     lookup(tree, &mut ask, &mut accept)
 }
 
-/// Results of runs in different worlds that each looked at some of them, in
-/// several batches, with questions repeated.
+/// Results of runs in different worlds. Each run makes some of the observations, in several
+/// batches, with repeated queries.
 fn runs() -> impl Strategy<Value = Vec<Vec<Vec<Small>>>> {
     let run = (
         prop::collection::vec(0..3u8, 6),
@@ -82,7 +82,7 @@ fn runs() -> impl Strategy<Value = Vec<Vec<Vec<Small>>>> {
             .map(|batch| batch.into_iter().map(answered).collect())
             .collect()
     });
-    // No more than a node's alternatives, so that nothing is dropped.
+    // At most a node's number of alternatives, so that nothing is dropped.
     prop::collection::vec(run, 0..=MAX_ALTERNATIVES)
 }
 
@@ -146,7 +146,7 @@ proptest! {
             insert(&mut tree, &run, name as u8, 0);
             tree.shrink(limit);
             prop_assert!(tree.leaves().count() <= limit);
-            // The newest is always there.
+            // The newest result is always present.
             prop_assert!(find(&tree, world).is_ok());
             named.push(run);
         }
