@@ -1,13 +1,13 @@
-//! The descriptors that a program inherits, as part of its key.
+//! Hashes the descriptors that a program inherits into its key.
 //!
-//! Of some programs ([`Streams`]) the key says only that there is something to write to as
-//! standard output and error, not what, and that there is a standard input. What is left out is
-//! digested by itself: once the program has written or read something, that digest is a fact
+//! For some programs ([`Streams`]), the key only contains that standard output and error accept
+//! writes, and that there is a standard input. The omitted properties have a digest of their own.
+//! When the program writes or reads, that digest becomes a fact
 //! ([`Query::LeftOut`](crate::model::fact::Query::LeftOut)).
 //!
-//! How large a terminal is, no key says: whoever wants to know asks the kernel, which is seen.
-//! To programs that ask always, and want to know it only for what they write, it means something
-//! once they have written.
+//! No key contains the size of a terminal: a program that needs it asks the kernel, and the query
+//! is observed. Some programs always ask, and use the size only for their output. For these the
+//! size counts once they have written.
 
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
@@ -28,19 +28,19 @@ use crate::policy::Streams;
 
 /// The hashed descriptors.
 pub(super) struct Descriptors {
-    /// One entry for each description.
+    /// One entry for each open file description.
     pub inherited: Vec<Inherited>,
-    /// Each descriptor in words.
+    /// A description of each descriptor in words.
     pub words: Vec<Vec<u8>>,
-    /// Of the standard input, what the key does not say.
+    /// Digest of the standard input's properties that the key omits.
     pub input: Option<Digest>,
-    /// Of the standard output and error, what the key does not say.
+    /// Digest of the standard output's and error's properties that the key omits.
     pub output: Option<Digest>,
-    /// How large terminals are.
+    /// Digest of the sizes of terminals.
     pub size: Digest,
 }
 
-/// Hashes all of them.
+/// Hashes all descriptors.
 pub(super) fn hash_descriptors(
     hasher: &mut Hasher<'_>,
     execution: &Execution,
@@ -93,24 +93,24 @@ type Probed = (Stat, Option<u64>);
 struct DescriptorSet<'e> {
     execution: &'e Execution,
     process: OpenDescriptors,
-    /// The description that was looked at last.
+    /// The last examined description.
     last: Option<(OfdId, Option<Probed>)>,
     inherited: Vec<Inherited>,
     streams: Streams,
     has_base_dirs: bool,
-    /// How large terminals are.
+    /// Hasher of the sizes of terminals.
     sizes: Hasher<'static>,
 }
 
 impl DescriptorSet<'_> {
-    /// Which part that keys leave out a descriptor is, if it is one.
+    /// Returns the omitted part to which a descriptor belongs, if any.
     fn part(&mut self, descriptor: &Descriptor) -> Option<Part> {
         let is_left_out = match descriptor.fd {
             0 => self.streams == Streams::Used && self.is_input(descriptor),
             1 | 2 => self.streams != Streams::Observed && self.is_output(descriptor),
             _ => false,
         };
-        // It may be used by another number.
+        // The program may use it through another number.
         let is_same =
             |other: &Descriptor| other.fd > 2 && !other.jobserver && other.file == descriptor.file;
         if !is_left_out || self.execution.descriptors.iter().any(is_same) {
@@ -122,20 +122,20 @@ impl DescriptorSet<'_> {
         })
     }
 
-    /// Whether what is read from it, if anything, is seen.
+    /// Whether all reads from it, if any, are observed.
     fn is_input(&mut self, descriptor: &Descriptor) -> bool {
         let [reads, writes, ..] = descriptor.modes;
-        // The name of what is read may mean another file elsewhere.
+        // The path of the input file may name another file in another directory.
         reads && self.is_stream(descriptor, !writes && !self.has_base_dirs)
     }
 
-    /// Whether anything can be written there that a program has to say.
+    /// Whether it accepts the output of a program.
     fn is_output(&mut self, descriptor: &Descriptor) -> bool {
         let [reads, writes, ..] = descriptor.modes;
         writes && self.is_stream(descriptor, !reads)
     }
 
-    /// Whether it is a pipe, a terminal, `/dev/null`, or, where those will do, a file.
+    /// Whether it is a pipe, a terminal, `/dev/null`, or, with `files`, a regular file.
     fn is_stream(&mut self, descriptor: &Descriptor, files: bool) -> bool {
         match &descriptor.kind {
             _ if descriptor.jobserver => false,
@@ -149,9 +149,9 @@ impl DescriptorSet<'_> {
         }
     }
 
-    /// Asks the kernel for metadata and offset of a descriptor that may be a file.
+    /// Queries metadata and offset of a descriptor that may be a file.
     fn look(&mut self, descriptor: &Descriptor) -> Option<Probed> {
-        // What else there is, its kind says.
+        // The kind describes all other descriptors.
         if !matches!(descriptor.kind, FileKind::Opened | FileKind::Regular) {
             return None;
         }
@@ -165,7 +165,7 @@ impl DescriptorSet<'_> {
         found
     }
 
-    /// Its name in `/proc`.
+    /// Returns its path in `/proc`.
     fn place(&self, descriptor: &Descriptor) -> String {
         match self.execution.tid {
             0 => format!("/proc/self/fd/{}", descriptor.fd),
@@ -182,8 +182,8 @@ impl DescriptorSet<'_> {
         }
     }
 
-    /// An output that is left out: what else it is the same as means nothing to those that write
-    /// to it.
+    /// Hashes an output that the key omits. Other descriptors of the same description do not count
+    /// for programs that only write to it.
     fn hash_output(&mut self, hasher: &mut Hasher<'_>, descriptor: &Descriptor) {
         let mut all = self.inherited.iter();
         let first = all.find(|other| other.file == descriptor.file && other.written_as != 0);
@@ -240,8 +240,8 @@ impl DescriptorSet<'_> {
                         let position = found.and_then(|(_, position)| position);
                         entry.position = position.or_else(|| position_of(tid, descriptor.fd));
                         hasher.bytes(b"file");
-                        // Where output goes matters only to those who ask,
-                        // which is seen on 0, 1 and 2.
+                        // The position of output counts only for programs that query it, which is
+                        // observed on 0, 1 and 2.
                         let position = entry.position.unwrap_or(u64::MAX);
                         let unseen = !descriptor.modes[0] && descriptor.fd <= 2;
                         let appends = descriptor.modes[2];
@@ -253,7 +253,7 @@ impl DescriptorSet<'_> {
                         entry.path = descriptor.path.as_deref().map(FilePath::from);
                         entry.inode = stat.map(|stat| (stat.st_dev, stat.st_ino));
                         entry.output = entry.path.clone().filter(|_| descriptor.modes[1]);
-                        // What is read is a fact about this path.
+                        // The content that is read is a fact about this path.
                         if descriptor.modes[0]
                             && let Some(path) = &entry.path
                         {
@@ -297,28 +297,28 @@ impl DescriptorSet<'_> {
     }
 }
 
-/// A descriptor that is of the same description as another.
+/// Hashes a descriptor with the same description as another.
 fn same(hasher: &mut Hasher<'_>, fd: i32, first: i32) {
     hasher.number(fd as u64);
     hasher.bytes(b"same");
     hasher.number(first as u64);
 }
 
-/// The descriptors of a stopped process, as copies that are held for a moment: what
-/// `/proc` says of one takes ten times as long.
+/// Temporary copies of the descriptors of a stopped process: a query through `/proc` takes ten
+/// times as long.
 struct OpenDescriptors {
     process: Option<OwnedFd>,
 }
 
 impl OpenDescriptors {
-    /// Those of a task (0: our own).
+    /// Opens those of a task (0: this process).
     fn new(tid: Tid) -> Self {
         let process = match tid {
             0 => Some(rustix::process::getpid()),
             tid => Pid::from_raw(tid),
         };
         let process = process
-            // A thread that is no leader has no such name.
+            // A thread other than the leader has no pidfd.
             .and_then(|tid| pidfd_open(tid, PidfdFlags::empty()).ok());
         Self { process }
     }
@@ -328,8 +328,8 @@ impl OpenDescriptors {
         pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
     }
 
-    /// Rows and columns of a terminal. `place` is its name in `/proc`, for where there is no
-    /// other way: who was given somebody else's terminal may not open it.
+    /// Returns rows and columns of a terminal. `place` is its path in `/proc`, the fallback: a
+    /// process may lack the permission to open an inherited terminal of another user.
     fn window(&self, fd: i32, place: &str) -> Option<(u16, u16)> {
         let opened = || {
             let flags = OFlags::RDONLY | OFlags::NOCTTY | OFlags::NONBLOCK;
@@ -340,8 +340,8 @@ impl OpenDescriptors {
         Some((size.ws_row, size.ws_col))
     }
 
-    /// Metadata of an open file, and its offset if it is a regular file. `place` is its name in
-    /// `/proc`, for where there is no other way.
+    /// Returns metadata of an open file, and its offset if it is a regular file. `place` is its
+    /// path in `/proc`, the fallback.
     fn look(&self, fd: i32, place: &str) -> Option<(Stat, Option<u64>)> {
         let Some(copy) = self.copy(fd) else {
             return rustix::fs::stat(place).ok().map(|stat| (stat, None));
@@ -353,10 +353,9 @@ impl OpenDescriptors {
     }
 }
 
-/// Whether reading from a standard input gives nothing, whatever happens:
-/// `/dev/null`, or a pipe that nobody can write to any more. `make -j` gives the
-/// one to the first of the commands that run at a time, and the other to the
-/// others.
+/// Whether a read from standard input certainly returns nothing: from `/dev/null`, or from a pipe
+/// without writers. `make -j` gives the standard input to the first of the commands that run at a
+/// time, and such a pipe to the others.
 fn is_empty_input(place: &str, descriptor: &Descriptor, stat: Option<&Stat>) -> bool {
     if !descriptor.modes[0] {
         return false;

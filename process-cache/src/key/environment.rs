@@ -1,7 +1,6 @@
-//! The variables that a key has, and the strings of an execve.
+//! Variables in a key, and the strings of an execve.
 //!
-//! Programs that are executed one after the other have mostly the same variables, so
-//! the last ones are kept as they are hashed.
+//! Consecutive programs mostly have the same variables, so the last ones are kept in hashed form.
 
 use std::borrow::Cow;
 use std::sync::{Arc, Mutex};
@@ -13,7 +12,7 @@ use crate::platform::lock::lock;
 use crate::policy::config::Config;
 use crate::policy::{Policy, ignores_variable, tells_nesting};
 
-/// Strings in one piece of memory.
+/// Strings in one allocation.
 #[derive(Debug, Clone, Default)]
 pub struct Texts {
     bytes: Vec<u8>,
@@ -27,7 +26,7 @@ impl Texts {
         self.ends.push(self.bytes.len());
     }
 
-    /// The strings in their order.
+    /// Returns the strings in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let mut from = 0;
         self.ends.iter().map(move |end| {
@@ -37,7 +36,7 @@ impl Texts {
         })
     }
 
-    /// The strings as they are kept one by one.
+    /// Returns the strings as separate vectors.
     pub fn to_vecs(&self) -> Vec<Vec<u8>> {
         self.iter().map(<[u8]>::to_vec).collect()
     }
@@ -54,12 +53,12 @@ impl<'t> FromIterator<&'t [u8]> for Texts {
 /// The variables that count.
 #[derive(Debug)]
 pub(super) struct Variables {
-    /// In the order in which they were given.
+    /// In the original order.
     given: Vec<Vec<u8>>,
     pub(super) sorted: Arc<[Vec<u8>]>,
-    /// As [`super::hasher::add`] hashes the sorted ones.
+    /// Hash input of the sorted variables, as from [`super::hasher::add`].
     pub(super) hashed: Vec<u8>,
-    /// The digest of those that say how makes and shells are nested, if they do not count.
+    /// Digest of the variables with the nesting of makes and shells, if these do not count.
     pub(super) nesting: Option<Digest>,
 }
 
@@ -81,12 +80,12 @@ impl Variables {
     }
 }
 
-/// The variables that counted last.
+/// The variables of the previous key.
 #[derive(Debug, Default)]
 pub(super) struct LastVariables(Mutex<Option<Arc<Variables>>>);
 
 impl LastVariables {
-    /// The variables that count for `program`.
+    /// Returns the variables that count for `program`.
     pub(super) fn of(
         &self,
         execution: &Execution,
@@ -118,13 +117,13 @@ impl LastVariables {
     }
 }
 
-/// The name of a variable.
+/// Returns the name of a variable.
 fn name(entry: &[u8]) -> &[u8] {
     let end = memchr::memchr(b'=', entry).unwrap_or(entry.len());
     &entry[..end]
 }
 
-/// The digest of the variables that say how makes and shells are nested.
+/// Returns the digest of the variables with the nesting of makes and shells.
 fn nesting(envp: &Texts, config: &Config) -> Digest {
     let mut hasher = blake3::Hasher::new_derive_key("pcache nesting 1");
     let counts = |entry: &&[u8]| {
@@ -137,7 +136,7 @@ fn nesting(envp: &Texts, config: &Config) -> Digest {
     Digest(*hasher.finalize().as_bytes())
 }
 
-/// A make variable with its jobserver's descriptors (or FIFO) left out.
+/// Returns a make variable without its jobserver's descriptors (or FIFO).
 fn without_tokens(entry: &[u8]) -> Cow<'_, [u8]> {
     if ![&b"MAKEFLAGS="[..], b"MFLAGS=", b"CARGO_MAKEFLAGS="]
         .iter()

@@ -1,10 +1,9 @@
 //! Queries about an execve that is about to happen.
 //!
-//! A program that reads the file its output goes to sees what it has written
-//! (`cat` refuses, `sort` does not): a result with the same contents in other
-//! files says nothing about it.
+//! A program that reads its own output file sees what it has written (`cat` refuses, `sort` does
+//! not). A result recorded with other files of the same content does not apply then.
 //!
-//! What its key leaves out is told here as well.
+//! Also answers queries for parts that are not in the weak key.
 
 use std::os::unix::fs::MetadataExt;
 
@@ -12,16 +11,16 @@ use crate::key::{Keyed, LeftOut};
 use crate::model::fact::{Answer, Query};
 use crate::world::World;
 
-/// An execution that is about to happen.
+/// An execve that is about to happen.
 #[derive(Debug, Default)]
 pub struct ExecContext {
-    /// The plain files that are open for writing: device and inode.
+    /// Regular files that are open for writing: device and inode.
     outputs: Vec<(u64, u64)>,
     left_out: LeftOut,
 }
 
 impl ExecContext {
-    /// One that has this key.
+    /// Creates the context of the execve with this key.
     pub fn of(keyed: &Keyed) -> Self {
         let written = keyed.inherited.iter().filter(|it| it.output.is_some());
         Self {
@@ -30,8 +29,8 @@ impl ExecContext {
         }
     }
 
-    /// Answers a query as `world` does, except that one of its outputs has a content like no
-    /// other, and is nothing that can be written by its name as if nobody else did.
+    /// Answers a query as `world` does, with an exception for the own output files: their content
+    /// equals no other, and they are not plain targets of a write.
     pub fn ask(&self, world: &World, query: &Query) -> Answer {
         if let Query::LeftOut(part) = query {
             return self.left_out.answer(*part);

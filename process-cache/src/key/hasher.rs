@@ -1,15 +1,15 @@
-//! Hashes what a key is made of.
+//! Hashes the inputs of a key.
 
 use super::{CONTEXT, MOVED_CONTEXT};
 use crate::model::fact::Digest;
 use crate::policy::base_dirs::BaseDirs;
 
-/// Hashes what a key is made of, and what the same key is with names of base directories.
+/// Hashes the inputs of a key, and of the same key with names of base directories.
 pub(super) struct Hasher<'d> {
     pub(super) digest: blake3::Hasher,
     /// The same with the names of base directories.
     pub(super) moved: Option<(blake3::Hasher, &'d BaseDirs)>,
-    /// The same in words, separated by spaces, where somebody listens.
+    /// The inputs in words, separated by spaces, if a transcript is kept.
     pub(super) transcript: Option<Vec<u8>>,
 }
 
@@ -29,7 +29,7 @@ impl<'d> Hasher<'d> {
         }
     }
 
-    /// For something that is no part of the key.
+    /// Creates a hasher for data outside the key.
     pub(super) fn separate(context: &str) -> Self {
         Self {
             digest: blake3::Hasher::new_derive_key(context),
@@ -38,7 +38,7 @@ impl<'d> Hasher<'d> {
         }
     }
 
-    /// The digest of all that was hashed.
+    /// Returns the digest of all that was hashed.
     pub(super) fn end(&self) -> Digest {
         Digest(*self.digest.finalize().as_bytes())
     }
@@ -47,12 +47,12 @@ impl<'d> Hasher<'d> {
         self.mapped(bytes, |_| None);
     }
 
-    /// A text that may have paths in it.
+    /// Hashes a text that may contain paths.
     pub(super) fn text(&mut self, text: &[u8]) {
         self.mapped(text, |base_dirs| base_dirs.text(text));
     }
 
-    /// Texts, which `hashed` are with their lengths.
+    /// Hashes texts; `hashed` are the same texts with their lengths.
     pub(super) fn texts(&mut self, texts: &[Vec<u8>], hashed: &[u8]) {
         if self.moved.is_none() && self.transcript.is_none() {
             self.digest.update(hashed);
@@ -61,7 +61,7 @@ impl<'d> Hasher<'d> {
         }
     }
 
-    /// A path.
+    /// Hashes a path.
     pub(super) fn path(&mut self, path: &[u8]) {
         self.mapped(path, |base_dirs| base_dirs.place(path));
     }
@@ -89,7 +89,7 @@ impl<'d> Hasher<'d> {
         self.numbers(&number.to_le_bytes(), shown.format(number).as_bytes());
     }
 
-    /// Numbers, as [`Hasher::number`] hashes each; `shown` are the same in words.
+    /// Hashes numbers as [`Hasher::number`] does; `shown` are the same in words.
     pub(super) fn numbers(&mut self, bytes: &[u8], shown: &[u8]) {
         self.digest.update(bytes);
         if let Some((hasher, _)) = &mut self.moved {
@@ -101,7 +101,7 @@ impl<'d> Hasher<'d> {
         }
     }
 
-    /// Takes the transcript of what was hashed so far, and starts a new one.
+    /// Returns the transcript of all that was hashed so far, and starts a new one.
     pub(super) fn transcript(&mut self) -> Vec<u8> {
         let mut transcript = self.transcript.replace(Vec::new()).unwrap_or_default();
         transcript.truncate(transcript.trim_ascii_end().len());

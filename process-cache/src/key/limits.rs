@@ -1,11 +1,10 @@
-//! The limits of resources that a unit runs under, which are in its key.
+//! The resource limits of a unit, which are part of its key.
 //!
-//! To ask for all of them takes 16 calls, and most processes have those of the process that
-//! made them. So what is known of a process's limits is shared with those that it makes, until
-//! one of them sets its own (setrlimit(2) and prlimit(2) stop). Who is not traced may set them
-//! as well (prlimit(1)), and that does not show: a unit whose key was made of limits that were
-//! asked for earlier is stored only if its process still has these at its end, or where it sets
-//! its own.
+//! A query for all limits takes 16 calls, and most processes have those of their parent. So the
+//! known limits of a process are shared with its children, until one of them sets its own
+//! (setrlimit(2) and prlimit(2) stop). An untraced process may set them as well (prlimit(1)),
+//! which is not observed. So a unit whose key contains limits from an earlier query is stored only
+//! if its process still has them at its end, or when it sets its own.
 
 use std::cell::{Cell, OnceCell};
 use std::rc::Rc;
@@ -19,7 +18,7 @@ use crate::platform::os;
 /// The soft and the hard limit of each resource.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// As they are hashed.
+    /// The hash input.
     pub(super) hashed: Hashed,
     /// The same in words.
     pub(super) shown: Vec<u8>,
@@ -28,14 +27,14 @@ pub struct Limits {
 /// The hashed form of limits.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Hashed {
-    /// Numbers of eight bytes, the least significant first.
+    /// Little-endian numbers of eight bytes.
     Numbers(Vec<u8>),
     /// The kernel's text.
     Text(Vec<u8>),
 }
 
 impl Limits {
-    /// Those of a process (0: our own).
+    /// Reads the limits of a process (0: this process).
     pub fn of(process: Tid) -> Self {
         match os::limits(process) {
             Ok(limits) => {
@@ -46,7 +45,7 @@ impl Limits {
                     shown: shown.join(" ").into_bytes(),
                 }
             }
-            // Somebody else's: all may read them there, which takes longer.
+            // All users may read another user's limits there, which takes longer.
             Err(_) => {
                 let text = read_proc(format!("/proc/{process}/limits")).unwrap_or_default();
                 Self {
@@ -58,26 +57,27 @@ impl Limits {
     }
 }
 
-/// Cached limits of a process, and of those that it has made since it set any.
+/// Cached limits of a process and its children since the last change of limits.
 #[derive(Debug, Clone, Default)]
 pub struct Known(Rc<State>);
 
 #[derive(Debug, Default)]
 struct State {
     found: OnceCell<Arc<Limits>>,
-    /// One of them is just being set, or somebody else has set them.
+    /// Whether a process is just setting a limit, or an untraced process has set some.
     unsettled: Cell<bool>,
 }
 
 impl Known {
-    /// Of a process that is about to set one: until it has, nothing can be known.
+    /// Creates the state of a process that is about to set a limit: its limits are unknown until
+    /// the call has ended.
     pub fn unsettled() -> Self {
         let known = Self::default();
         known.0.unsettled.set(true);
         known
     }
 
-    /// The limits of a process, and where they are known from if they were asked for earlier.
+    /// Returns the limits of a process, and their source if they were queried earlier.
     pub fn get(&self, process: Tid) -> (Arc<Limits>, Option<Self>) {
         if self.0.unsettled.get() {
             return (Limits::of(process).into(), None);
@@ -87,7 +87,8 @@ impl Known {
         (limits.clone(), is_known.then(|| self.clone()))
     }
 
-    /// Whether a process that has set none still has them. If not, all are asked from now on.
+    /// Whether a process that has set none still has these limits. If not, they are queried each
+    /// time from now on.
     pub fn hold(&self, process: Tid) -> bool {
         let hold = self
             .0

@@ -4,13 +4,13 @@ use ptrace_async::process::read_proc;
 
 use crate::model::fact::Digest;
 
-/// Digests what programs may depend on without a syscall or a file telling:
-/// the CPU's features (cpuid cannot be observed, and `-march=native` asks
-/// it), the personality, and the mapping of user ids.
+/// Digests properties that programs can use without a system call or a file: the CPU's features
+/// (cpuid cannot be observed, and `-march=native` uses it), the personality, and the mapping of
+/// user ids.
 ///
-/// The names of the host and the kernel and the control group are facts of those who
-/// ask for them ([`NAMES`](crate::platform::proc_files::NAMES),
-/// [`GROUP`](crate::platform::proc_files::GROUP)): no two hosts agree on them.
+/// The names of the host and the kernel and the control group are facts of programs that query
+/// them ([`NAMES`](crate::platform::proc_files::NAMES),
+/// [`GROUP`](crate::platform::proc_files::GROUP)), since they differ on every host.
 pub fn digest() -> Digest {
     let mut hasher = blake3::Hasher::new();
     let mut text = |bytes: &[u8]| {
@@ -22,7 +22,7 @@ pub fn digest() -> Digest {
     for leaf in [0, 1, 7, 0x8000_0001, 0x8000_0002, 0x8000_0003, 0x8000_0004] {
         let mut found = std::arch::x86_64::__cpuid_count(leaf, 0);
         if leaf == 1 {
-            // The number of the core that happens to run us.
+            // The number of the current CPU core.
             found.ebx &= 0x00ff_ffff;
         }
         for word in [found.eax, found.ebx, found.ecx, found.edx] {

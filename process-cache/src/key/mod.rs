@@ -1,10 +1,9 @@
-//! The weak key: what identifies a unit before it has looked at anything.
+//! The weak key: identifies a unit before it has made any observation.
 //!
-//! It is the digest of the program's content, arguments, environment, working
-//! directory, mask, limits, ids, signal state, CPU affinity, and of what it
-//! inherits as descriptors: their kinds, access modes, flags, positions, and
-//! which of them share one open file description. Of this it leaves out what means
-//! something to few runs of a program ([`LeftOut`]).
+//! The key is the digest of the program's content, arguments, environment, working directory,
+//! mask, limits, ids, signal state and CPU affinity. It includes the inherited descriptors: their
+//! kinds, access modes, flags, positions, and which of them share an open file description. It
+//! omits parts that count for few runs of a program ([`LeftOut`]).
 
 mod descriptors;
 mod environment;
@@ -48,7 +47,7 @@ pub use self::limits::{Known, Limits};
 /// Part of every weak key: keys of other versions are not found.
 pub(crate) const VERSION: u32 = 5;
 const CONTEXT: &str = "pcache weak key 5";
-/// The same for keys in which the names of base directories stand in place of their paths.
+/// The version of keys in which names of base directories replace their paths.
 pub(crate) const MOVED_VERSION: u32 = 4;
 const MOVED_CONTEXT: &str = "pcache weak key of any place 4";
 
@@ -57,7 +56,7 @@ const MOVED_CONTEXT: &str = "pcache weak key of any place 4";
 pub struct Descriptor {
     /// Its number.
     pub fd: i32,
-    /// Which description.
+    /// Its open file description.
     pub file: OfdId,
     /// Its kind.
     pub kind: FileKind,
@@ -65,16 +64,16 @@ pub struct Descriptor {
     pub path: Option<PathBuf>,
     /// Readable, writable, append, non-blocking.
     pub modes: [bool; 4],
-    /// One of make's tokens.
+    /// Whether it belongs to a jobserver of make.
     pub jobserver: bool,
 }
 
 /// An execve that is about to happen.
 #[derive(Debug, Clone)]
 pub struct Execution {
-    /// The task (0: ourselves).
+    /// The task (0: this process).
     pub tid: Tid,
-    /// The file, as it was named, made absolute.
+    /// The absolute path of the file, as it was given.
     pub path: FilePath,
     /// Arguments.
     pub argv: Vec<Vec<u8>>,
@@ -88,25 +87,24 @@ pub struct Execution {
     pub limits: Arc<Limits>,
     /// [`crate::key::machine::digest`].
     pub machine: Digest,
-    /// Nothing is ignored.
+    /// Whether nothing is ignored.
     pub strict: bool,
 }
 
-/// A key and what was found out on the way.
+/// A key with data from its computation.
 #[derive(Debug, Clone)]
 pub struct Keyed {
     /// The key.
     pub key: WeakKey,
-    /// The descriptors, one for each description.
+    /// One entry for each open file description.
     pub inherited: Vec<Inherited>,
-    /// Files that the kernel reads to start the program: it, its interpreter,
-    /// and so on.
+    /// Files that the kernel reads to start the program: the program, its interpreter, and so on.
     pub images: Vec<FilePath>,
     /// The program whose policy counts: the last interpreter.
     pub program: FilePath,
     /// Its policy.
     pub policy: Policy,
-    /// The parts that the key leaves out.
+    /// Parts that the key omits.
     pub left_out: LeftOut,
     /// User and group of the process.
     pub ids: Ids,
@@ -117,7 +115,7 @@ pub struct Keyed {
 }
 
 impl Keyed {
-    /// The files that the program is started from, with their contents.
+    /// Returns the files from which the program is started, with their contents.
     pub fn read(&self) -> impl Iterator<Item = (&FilePath, Digest)> {
         self.images
             .iter()
@@ -125,18 +123,19 @@ impl Keyed {
     }
 }
 
-/// Digests of what a key leaves out, one for each [`Part`]; none where the key has that part.
+/// Digests of the parts that a key omits, one for each [`Part`]; `None` if the key contains that
+/// part.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct LeftOut([Option<Digest>; Part::ALL.len()]);
 
 impl LeftOut {
-    /// The answer to [`Query::LeftOut`].
+    /// Returns the answer to [`Query::LeftOut`].
     pub fn answer(self, part: Part) -> Answer {
         let digest = self.0[part as usize];
         digest.map_or(Answer::Error(libc::ENOENT), Answer::Summary)
     }
 
-    /// Those of these parts that are left out, as facts.
+    /// Returns the omitted ones among these parts, as facts.
     pub fn facts(self, parts: Parts) -> impl Iterator<Item = (Query, Answer)> {
         let is_used = move |part: &Part| parts.contains(*part) && self.0[*part as usize].is_some();
         let parts = Part::ALL.into_iter().filter(is_used);
@@ -163,8 +162,8 @@ pub struct KeyParts {
     pub descriptors: Vec<Vec<u8>>,
 }
 
-/// User and group of a process, where its four kinds of each (real, effective,
-/// saved and of file access) are one.
+/// User and group of a process, if its four kinds of each (real, effective, saved and file access)
+/// are equal.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Ids {
     user: Option<u32>,
@@ -172,12 +171,12 @@ pub struct Ids {
 }
 
 impl Ids {
-    /// Whether its four kinds of each are one.
+    /// Whether its four kinds of each are equal.
     pub fn are_single(&self) -> bool {
         self.user.is_some() && self.group.is_some()
     }
 
-    /// Whether a call sets what it sets to what is there (setresuid(2)).
+    /// Whether a call sets ids to their present values (setresuid(2)).
     pub fn keep(&self, call: &Invocation) -> bool {
         let present = match call.nr.cast_signed() {
             libc::SYS_setresuid => self.user,
@@ -188,7 +187,7 @@ impl Ids {
         present.is_some_and(|id| call.args[..3].iter().all(|arg| is_kept(*arg as u32, id)))
     }
 
-    /// Reads the ids from the lines of `/proc/PID/status`.
+    /// Reads the ids from lines of `/proc/PID/status`.
     fn read(status: &[u8]) -> Self {
         let only = |wanted: &[u8]| {
             let (_, line) = lines(status).find(|(name, _)| *name == wanted)?;
@@ -204,13 +203,13 @@ impl Ids {
     }
 }
 
-/// Why a program is run without being looked up.
+/// Why a program runs without a lookup.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyError {
     /// The file cannot be read.
     #[error("{0} cannot be read")]
     Unreadable(String),
-    /// The kernel is going to refuse it.
+    /// The kernel will refuse it.
     #[error("{0} cannot be executed")]
     Forbidden(String),
     /// Set-uid, set-gid or with file capabilities.
@@ -219,12 +218,12 @@ pub enum KeyError {
     /// A 32-bit program or one for another machine.
     #[error("{0} is no 64-bit x86 program: its system calls cannot be followed")]
     Foreign(String),
-    /// Nothing the kernel is known to execute.
+    /// A format that the kernel is not known to execute.
     #[error("{0} has no known executable format")]
     Unknown(String),
 }
 
-/// Looks at a file, through links, and tells where its path leads, if that is known.
+/// Examines a file, through links, and returns the resolved path if that is known.
 pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<(Stat, Option<FilePath>)> + 'l;
 
 /// Makes weak keys.
@@ -232,13 +231,13 @@ pub type Look<'l> = dyn FnMut(&FilePath) -> rustix::io::Result<(Stat, Option<Fil
 pub struct KeyMaker {
     config: Arc<Config>,
     base_dirs: Option<Arc<BaseDirs>>,
-    /// The variables that a key was made of last.
+    /// The variables of the previous key.
     variables: LastVariables,
 }
 
 impl KeyMaker {
-    /// One that leaves out what `config` says, and also makes keys in which base directories
-    /// have names.
+    /// Creates a maker of keys that omits parts according to `config`. With `base_dirs`, it also
+    /// makes keys with names of base directories.
     pub fn new(config: Arc<Config>, base_dirs: Option<Arc<BaseDirs>>) -> Self {
         Self {
             config,
@@ -250,7 +249,7 @@ impl KeyMaker {
     /// Computes the key.
     ///
     /// # Errors
-    /// Why the program must simply be run.
+    /// The reason why the program must run without a lookup.
     pub fn weak_key(&self, execution: &Execution, world: &World) -> Result<Keyed, KeyError> {
         let mut look = |image: &FilePath| Ok((rustix::fs::stat(image.as_path())?, None));
         self.key_with(execution, world, &mut look, &mut |image, stat| {
@@ -260,8 +259,8 @@ impl KeyMaker {
         })
     }
 
-    /// Computes the key if that takes no reading of whole files; see
-    /// [`KeyMaker::weak_key`]. `look` tells what stat(2) says of a file.
+    /// Computes the key if no whole files need to be read; see [`KeyMaker::weak_key`]. `look`
+    /// returns the metadata of a file.
     pub fn key_at_once(
         &self,
         execution: &Execution,
@@ -277,7 +276,7 @@ impl KeyMaker {
         is_known.then_some(keyed)
     }
 
-    /// Computes the key, with the digests of the files that the program is started from.
+    /// Computes the key, with the digests of the files from which the program is started.
     fn key_with(
         &self,
         execution: &Execution,
@@ -299,7 +298,7 @@ impl KeyMaker {
             Some(real) => policy(real.as_bytes(), &execution.argv, execution.strict),
             None => Policy::STRICT,
         };
-        // An interpreter is given its script.
+        // An interpreter gets its script as an argument.
         policy.from_input &= program == execution.path;
 
         hasher.path(execution.path.as_bytes());
@@ -363,7 +362,7 @@ struct Images {
     digests: Vec<Digest>,
     /// The last interpreter.
     program: FilePath,
-    /// Where its path leads.
+    /// The resolved path of the program.
     real: Option<FilePath>,
 }
 
@@ -407,7 +406,7 @@ impl Images {
                     };
                 }
                 Format::Foreign => return Err(KeyError::Foreign(shown(&program))),
-                // execvp's rule makes a shell script of it, which is another exec.
+                // execvp runs it as a shell script, which is another exec.
                 Format::Script(_) | Format::Other => {
                     return Err(KeyError::Unknown(shown(&program)));
                 }
@@ -423,7 +422,8 @@ impl Images {
     }
 }
 
-/// The format of an executable with this content, remembered if it has that content still.
+/// Returns the format of an executable with this content, and caches it if the file still has that
+/// content.
 fn format_of(
     program: &FilePath,
     content: &Digest,
@@ -441,8 +441,8 @@ fn format_of(
     Ok(found)
 }
 
-/// Whether an image may be executed, or could be earlier in this run. Who is going to skip the
-/// program asks [`allowed`] again.
+/// Whether an image may be executed now, or could be executed earlier in this run. [`allowed`]
+/// repeats the check before a skip.
 fn may_be_executed(image: &FilePath, stat: &Stat, world: &World) -> Result<(), KeyError> {
     if !world.could_be_executed(image, stat) {
         allowed(image)?;
@@ -451,7 +451,7 @@ fn may_be_executed(image: &FilePath, stat: &Stat, world: &World) -> Result<(), K
     Ok(())
 }
 
-/// Whether an image may be executed: what is going to fail must not be skipped.
+/// Checks that an image may be executed: a program whose execve fails must not be skipped.
 ///
 /// # Errors
 /// [`KeyError::Forbidden`].
@@ -461,10 +461,10 @@ pub fn allowed(image: &FilePath) -> Result<(), KeyError> {
         .map_err(|_| KeyError::Forbidden(image.display().to_string()))
 }
 
-/// The descriptors of the jobserver that an environment announces. They are both
-/// ends of one pipe; `pipe_of` tells which pipe a descriptor is. Where they are
-/// not, somebody has put another pipe in the place of one (`a | b` without a
-/// standard input, whose number make may have given to its tokens).
+/// Returns the descriptors of the jobserver that an environment announces. They are both ends of
+/// one pipe; `pipe_of` returns the pipe of a descriptor. If they differ, a program has replaced
+/// one of them by another pipe (`a | b` without a standard input, whose number make may have used
+/// for its jobserver).
 pub fn jobserver(envp: &Texts, pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32> {
     envp.iter()
         .filter_map(|entry| {
@@ -487,7 +487,7 @@ pub fn jobserver(envp: &Texts, pipe_of: impl Fn(i32) -> Option<u64>) -> Vec<i32>
         .collect()
 }
 
-/// Reads `/proc/PID/status` (0: our own).
+/// Reads `/proc/PID/status` (0: this process).
 fn status(tid: Tid) -> Vec<u8> {
     let status = match tid {
         0 => read_record("/proc/self/status"),
@@ -496,7 +496,7 @@ fn status(tid: Tid) -> Vec<u8> {
     status.unwrap_or_default()
 }
 
-/// The lines of a status, each with its name.
+/// Returns the lines of a status, each with its name.
 fn lines(status: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     status.split(|&byte| byte == b'\n').map(|line| {
         let name = memchr::memchr(b':', line).unwrap_or(line.len());
@@ -504,7 +504,7 @@ fn lines(status: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// Ids and capabilities of a process (0: our own), as the kernel tells them.
+/// Returns ids and capabilities of a process (0: this process) in the kernel's format.
 pub fn rights(tid: Tid) -> Vec<u8> {
     let wanted = |name: &[u8]| matches!(name, b"Uid" | b"Gid" | b"Groups" | b"CapPrm" | b"CapEff");
     lines(&status(tid))
@@ -514,7 +514,7 @@ pub fn rights(tid: Tid) -> Vec<u8> {
         .collect()
 }
 
-/// Ids, masks, signals and affinity of the process.
+/// Hashes ids, masks, signals and affinity of the process.
 fn hash_process(hasher: &mut Hasher<'_>, tid: Tid) -> Ids {
     let status = status(tid);
     for (name, line) in lines(&status) {
@@ -522,7 +522,7 @@ fn hash_process(hasher: &mut Hasher<'_>, tid: Tid) -> Ids {
             b"SigIgn" => {
                 let mut ignored = ignored_signals(line);
                 if tid == 0 {
-                    // Our runtime ignores it; the command is started with what we were given.
+                    // The Rust runtime ignores it; the command starts with the original state.
                     let bit = 1 << (libc::SIGPIPE - 1);
                     ignored = if os::pipe_was_ignored() {
                         ignored | bit
@@ -540,8 +540,8 @@ fn hash_process(hasher: &mut Hasher<'_>, tid: Tid) -> Ids {
     Ids::read(&status)
 }
 
-/// The signals that a line of `/proc/PID/status` lists, without 32 and 33:
-/// these are the C library's own, and posix_spawn(3) leaves them ignored.
+/// Parses the signals in a line of `/proc/PID/status`, without 32 and 33: these belong to the C
+/// library, and posix_spawn(3) leaves them ignored.
 fn ignored_signals(line: &[u8]) -> u64 {
     let hex = line.strip_prefix(b"SigIgn:").unwrap_or(line).trim_ascii();
     let set = std::str::from_utf8(hex)
@@ -580,7 +580,7 @@ mod tests {
         for changed in [[0, 7, 7], [7, 7, 8], [KEEP, 0, KEEP]] {
             assert!(!keeps(libc::SYS_setresuid, changed), "{changed:?}");
         }
-        // They are not one.
+        // The ids are not equal.
         assert!(!keeps(libc::SYS_setresgid, [8, 8, 8]));
         assert!(!keeps(libc::SYS_setuid, [7, 7, 7]));
         assert_eq!(Ids::read(b""), Ids::default());
