@@ -1,9 +1,10 @@
 //! Where the mechanism gives way.
 
 use crate::calls::EVERY_FORM;
-use crate::common::{Seen, c};
+use crate::common::c;
 use crate::support::{
-    How, STORM, compare, counts_up, goes_on_with_stops, is_in_use, program, traced, untraced,
+    compare, counts_up, goes_on_with_stops, is_in_use, program, run_in_process, storm, storm_with,
+    untraced,
 };
 
 #[test]
@@ -17,10 +18,8 @@ fn a_mapping_in_place_of_a_patched_library_is_left_alone() {
         }"#,
         &["-shared", "-fPIC"],
     );
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm_with(
+        r#"
         int main(int argc, char **argv) {
             begin(argv[1]);
             warm();
@@ -51,8 +50,7 @@ fn a_mapping_in_place_of_a_patched_library_is_left_alone() {
                 make("parent/", round);
             }
             return 0;
-        }"#
-        ),
+        }"#,
         &["-ldl"],
     );
     let run = compare(&[built.path(), library.path()], 600);
@@ -139,18 +137,15 @@ fn a_program_under_address_sanitizer_performs_calls_in_process() {
     // LeakSanitizer would trace the program itself.
     let (status, output) = untraced(&[built.path()]);
     assert_eq!(status, 0, "untraced: {output}");
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     assert_eq!(run.output, output);
     is_in_use(&run, 1000);
 }
 
 #[test]
 fn a_program_that_overwrites_its_log_is_detected() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         int main(int argc, char **argv) {
             begin(argv[1]);
             warm();
@@ -161,12 +156,9 @@ fn a_program_that_overwrites_its_log_is_detected() {
             mkdir("directory", 0777);
             for (int i = 0; i < 100; i++) make("after/", i);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     assert_eq!(run.lost, 1);
     counts_up(&run, "after/", 100);
 }

@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use ptrace_async::event::Tid;
 
 use crate::common::Seen;
-use crate::support::{How, Lookup, STORM, counts_up, is_in_use, numbers, program, traced};
+use crate::support::{
+    How, Lookup, counts_up, is_in_use, numbers, program, run_in_process, storm, traced,
+};
 
 #[test]
 fn a_forked_child_and_its_parent_have_logs_of_their_own() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         int main(int argc, char **argv) {
             begin(argv[1]);
             warm();
@@ -32,12 +32,9 @@ fn a_forked_child_and_its_parent_have_logs_of_their_own() {
                 waitpid(child, 0, 0);
             }
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     counts_up(&run, "child/", 1500);
     counts_up(&run, "parent/", 1500);
     counts_up(&run, "inner/", 5);
@@ -52,10 +49,8 @@ fn a_forked_child_and_its_parent_have_logs_of_their_own() {
 
 #[test]
 fn children_beyond_the_last_log_run_with_stops() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         int main(int argc, char **argv) {
             enum { CHILDREN = 250 };
             int gate[2];
@@ -84,12 +79,9 @@ fn children_beyond_the_last_log_run_with_stops() {
             }
             CHECK(waitpid(child, &status, 0) == child && status == 0);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     let mut numbers = numbers(&run, "child/");
     numbers.sort_unstable();
     assert_eq!(numbers, (0..1000).collect::<Vec<u32>>());
@@ -102,10 +94,8 @@ fn children_beyond_the_last_log_run_with_stops() {
 
 #[test]
 fn a_program_never_sees_its_affinity_narrowed() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static void allowed(char *line) {
             char text[8192];
             int fd = open("/proc/self/status", O_RDONLY);
@@ -141,12 +131,9 @@ fn a_program_never_sees_its_affinity_narrowed() {
                 CHECK(waitpid(child, &status, 0) == child && status == 0);
             }
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     is_in_use(&run, 800);
 }
 
@@ -182,9 +169,8 @@ fn a_child_whose_parent_has_ended_is_seen() {
             }
             return 0;
         }"#;
-        let built = program(&format!("{STORM}{}", main.replace("END", end)), &[]);
-        let run = traced(&[built.path()], How::InProcess);
-        assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+        let built = storm(&main.replace("END", end));
+        let run = run_in_process(&built);
         counts_up(&run, "child/", 240);
         is_in_use(&run, 5_000);
     }
@@ -222,9 +208,8 @@ fn calls_of_a_partial_sharer_are_not_attributed_to_its_parent() {
             for (int i = 0; i < 500; i++) make("later/", i);
             return 0;
         }"#;
-        let built = program(&format!("{STORM}{}", main.replace("SPAWNED", spawned)), &[]);
-        let run = traced(&[built.path()], How::InProcess);
-        assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+        let built = storm(&main.replace("SPAWNED", spawned));
+        let run = run_in_process(&built);
         counts_up(&run, "before/", 200);
         counts_up(&run, "after/", 200);
         counts_up(&run, "later/", 500);
@@ -241,10 +226,8 @@ fn calls_of_a_partial_sharer_are_not_attributed_to_its_parent() {
 
 #[test]
 fn children_that_execute_programs_leave_their_parents_log_alone() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         int main(int argc, char **argv) {
             char *words[] = {"true", 0};
             begin(argv[1]);
@@ -270,12 +253,9 @@ fn children_that_execute_programs_leave_their_parents_log_alone() {
             }
             for (int i = 0; i < 500; i++) make("later/", i);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     counts_up(&run, "parent/", 60);
     counts_up(&run, "later/", 500);
     let own = run.of(run.first);
@@ -285,10 +265,8 @@ fn children_that_execute_programs_leave_their_parents_log_alone() {
 
 #[test]
 fn threads_lose_no_lookup_of_each_other() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static void *thread(void *number) {
             char name[40];
             for (int i = 0; i < 500; i++) {
@@ -309,12 +287,9 @@ fn threads_lose_no_lookup_of_each_other() {
             for (int i = 0; i < 16; i++) pthread_join(threads[i], 0);
             for (int i = 0; i < 100; i++) make("after/", i);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     for thread in 0..16 {
         counts_up(&run, &format!("thread{thread}/"), 500);
     }
@@ -382,8 +357,7 @@ fn descriptors_that_threads_close_are_reported_in_order() {
         }"#,
         &[],
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     // The close of a thread is reported before the call that reuses its descriptor.
     assert_eq!(run.clashes, 0);
     // Those of the first loop; how far the others come is a matter of time.
@@ -392,10 +366,8 @@ fn descriptors_that_threads_close_are_reported_in_order() {
 
 #[test]
 fn a_thread_may_execute_another_program() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static char **words;
         static void *thread(void *unused) {
             for (int i = 0; i < 200; i++) make("thread/", i);
@@ -412,9 +384,7 @@ fn a_thread_may_execute_another_program() {
             for (int i = 0; i < 300; i++) make("first/", i);
             pthread_create(&id, 0, thread, 0);
             for (int i = 0;; i++) make("beside/", i);
-        }"#
-        ),
-        &[],
+        }"#,
     );
     let run = traced(&[built.path()], How::InProcess);
     let end = run.ends.last().expect("an end").1;
@@ -443,10 +413,8 @@ fn a_thread_may_execute_another_program() {
 
 #[test]
 fn threads_beside_a_vfork_are_not_taken_for_the_child() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static volatile int done;
         static void *thread(void *unused) {
             for (int i = 0; i < 3000 || !done; i++) make("thread/", i);
@@ -471,12 +439,9 @@ fn threads_beside_a_vfork_are_not_taken_for_the_child() {
             done = 1;
             pthread_join(id, 0);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     counts_up(&run, "main/", 50);
     let count = numbers(&run, "thread/").len();
     counts_up(&run, "thread/", count as u32);
@@ -499,10 +464,8 @@ fn threads_beside_a_vfork_are_not_taken_for_the_child() {
 
 #[test]
 fn processes_that_share_a_directory_are_reported_in_order() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         #include <sched.h>
         int main(int argc, char **argv) {
             begin(argv[1]);
@@ -521,9 +484,7 @@ fn processes_that_share_a_directory_are_reported_in_order() {
             int status;
             CHECK(waitpid(child, &status, 0) == child && status == 0);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
     for more in [&[][..], &["files"]] {
         let mut argv = vec![built.path()];

@@ -1,7 +1,7 @@
 //! Signals, and what ends in the middle.
 
 use crate::common::Seen;
-use crate::support::{How, STORM, counts_up, is_in_use, numbers, program, traced};
+use crate::support::{How, counts_up, is_in_use, numbers, run_in_process, storm, traced};
 
 #[test]
 fn many_signals_with_handlers_that_make_lookups_lose_no_call() {
@@ -31,7 +31,7 @@ fn many_signals_with_handlers_that_make_lookups_lose_no_call() {
             "+ 2048"
         };
         let main = main.replace("FLAGS", flags).replace("+ 2048", room);
-        let built = program(&format!("{STORM}{main}"), &[]);
+        let built = storm(&main);
         let run = traced(&[built.path()], How::InProcess);
         assert_eq!(run.end(), Seen::Exited(0), "{flags}: {}", run.output);
         counts_up(&run, "main/", 20_000);
@@ -45,10 +45,8 @@ fn many_signals_with_handlers_that_make_lookups_lose_no_call() {
 
 #[test]
 fn a_handler_may_jump_out_of_a_lookup() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static void jump(int signal) { handled++; siglongjmp(back, 1); }
         int main(int argc, char **argv) {
             begin(argv[1]);
@@ -65,12 +63,9 @@ fn a_handler_may_jump_out_of_a_lookup() {
             for (int i = 0; i < 1000; i++) make("after/", i);
             dprintf(out, "%d", handled);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     assert_ne!(run.output, "0", "no signal came");
     let told = numbers(&run, "jump/");
     assert!(told.is_sorted_by(|one, other| one < other), "told twice");
@@ -83,10 +78,8 @@ fn a_handler_may_jump_out_of_a_lookup() {
 
 #[test]
 fn an_interrupted_open_comes_again_or_fails_as_the_program_wants() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static volatile int restarts;
         static void enough(int signal) {
             if (++handled == 3 && restarts) raw(SYS_open, (long)"fifo", O_RDWR | O_NONBLOCK, 0, 0);
@@ -111,39 +104,30 @@ fn an_interrupted_open_comes_again_or_fails_as_the_program_wants() {
             }
             for (int i = 0; i < 1000; i++) make("after/", i);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     counts_up(&run, "after/", 1000);
     is_in_use(&run, 1000);
 }
 
 #[test]
 fn calls_of_a_killed_process_are_reported() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         int main(int argc, char **argv) {
             begin(argv[1]);
             warm();
             for (int i = 0; i < 100; i++) make("killed/", i);
             syscall(SYS_tgkill, getpid(), gettid(), SIGKILL);
-        }"#
-        ),
-        &[],
+        }"#,
     );
     let run = traced(&[built.path()], How::InProcess);
     assert_eq!(run.end(), Seen::Killed(libc::SIGKILL), "{}", run.output);
     counts_up(&run, "killed/", 100);
     // By another process, at any moment.
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         int main(int argc, char **argv) {
             begin(argv[1]);
             for (int round = 0; round < 60; round++) {
@@ -159,12 +143,9 @@ fn calls_of_a_killed_process_are_reported() {
                 dprintf(out, "%d ", *made);
             }
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     let told = numbers(&run, "victim/");
     let mut ends = Vec::new();
     for (at, number) in told.iter().enumerate() {
@@ -187,10 +168,8 @@ fn calls_of_a_killed_process_are_reported() {
 
 #[test]
 fn a_handler_may_fork() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static volatile int inside;
         static pid_t first;
         static void forks(int signal) {
@@ -223,12 +202,9 @@ fn a_handler_may_fork() {
             stop();
             dprintf(out, "%d", handled);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     // Not one of the children was in the log of its parent.
     let handled: usize = run.output.parse().expect("a number");
     assert!(handled > 10, "{handled}");

@@ -434,6 +434,24 @@ pub(crate) fn program(source: &str, flags: &[&str]) -> Built {
     c(&format!("{PRELUDE}{source}"), flags)
 }
 
+/// A program that begins with [`STORM`], whose functions make lookups under a storm of signals.
+pub(crate) fn storm(main: &str) -> Built {
+    storm_with(main, &[])
+}
+
+/// The same with flags for the compiler.
+pub(crate) fn storm_with(main: &str, flags: &[&str]) -> Built {
+    program(&format!("{STORM}{main}"), flags)
+}
+
+/// Runs a program whose lookups are performed in its process, and checks that it exits with 0.
+#[track_caller]
+pub(crate) fn run_in_process(built: &Built) -> Run {
+    let run = traced(&[built.path()], How::InProcess);
+    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    run
+}
+
 /// The numbers of the paths that begin with `mark`.
 pub(crate) fn numbers(run: &Run, mark: &str) -> Vec<u32> {
     let paths = run.marked(mark).into_iter().filter_map(|found| found.path);
@@ -450,7 +468,7 @@ pub(crate) fn counts_up(run: &Run, mark: &str, count: u32) {
     assert_eq!(found.len(), count as usize, "{mark}");
 }
 
-pub(crate) const STORM: &str = r#"
+const STORM: &str = r#"
     static volatile int handled;
     static sigjmp_buf back;
     static void make(const char *name, int number) {
@@ -483,7 +501,7 @@ pub(crate) const STORM: &str = r#"
 /// Runs a program in which lookups must go on to stop.
 #[track_caller]
 pub(crate) fn goes_on_with_stops(main: &str) -> Run {
-    let built = program(&format!("{STORM}{main}"), &[]);
+    let built = storm(&main);
     let (status, output) = untraced(&[built.path()]);
     assert_eq!(status, 0, "untraced: {output}");
     let run = traced(&[built.path()], How::InProcess);

@@ -1,7 +1,6 @@
 //! Reads and writes.
 
-use crate::common::Seen;
-use crate::support::{How, STORM, compare, counts_up, is_in_use, program, traced};
+use crate::support::{compare, counts_up, is_in_use, program, run_in_process, storm};
 
 #[test]
 fn writes_are_reported_with_their_bytes_in_order() {
@@ -101,17 +100,14 @@ fn a_blocked_reader_blocks_no_other_task() {
         }"#,
         &[],
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     is_in_use(&run, 1200);
 }
 
 #[test]
 fn an_interrupted_read_or_write_comes_again_or_fails_as_the_program_wants() {
-    let built = program(
-        &format!(
-            "{STORM}{}",
-            r#"
+    let built = storm(
+        r#"
         static volatile int restarts;
         static void enough(int signal) {
             if (++handled == 3 && restarts) {
@@ -145,12 +141,9 @@ fn an_interrupted_read_or_write_comes_again_or_fails_as_the_program_wants() {
             }
             for (int i = 0; i < 1000; i++) make("after/", i);
             return 0;
-        }"#
-        ),
-        &[],
+        }"#,
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     counts_up(&run, "after/", 1000);
     is_in_use(&run, 2000);
 }
@@ -175,7 +168,6 @@ fn a_broken_pipe_is_reported_once() {
         }"#,
         &[],
     );
-    let run = traced(&[built.path()], How::InProcess);
-    assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
+    let run = run_in_process(&built);
     is_in_use(&run, 100);
 }
