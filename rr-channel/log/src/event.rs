@@ -1,4 +1,4 @@
-//! What an operation was and what came of it.
+//! Operations and their outcomes.
 
 use std::fmt;
 
@@ -130,7 +130,7 @@ ops! {
     RandomSeed = "getrandom for seeds",
     /// The number of threads that a pool was made with.
     Threads = "threads of pool",
-    /// What a pool's thread did next: it took a job, or its wait was over.
+    /// The next step of a pool's thread: it took a job, or its wait was over.
     Job = "job",
 }
 
@@ -161,7 +161,7 @@ impl fmt::Display for Op {
     }
 }
 
-/// What came of an operation.
+/// The outcome of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Outcome {
     /// A message arrived: its sender, and which of the sender's messages it was.
@@ -264,7 +264,7 @@ pub struct Event {
     /// The channel it was on, or the lock; `None` for selections, and for locks
     /// where nothing is to be told apart.
     pub channel: Option<ChannelId>,
-    /// What came of it.
+    /// The outcome of the operation.
     pub outcome: Outcome,
 }
 

@@ -1,4 +1,4 @@
-//! What messages held, in a file beside a recording's logs.
+//! The contents of messages, in a file beside a recording's logs.
 //!
 //! Lines of text, after a title: the sender and the number of a message, its size in bytes,
 //! and either the first of its bytes in hexadecimal digits, or `#` and their hash (64-bit
@@ -21,12 +21,12 @@ pub const PAYLOADS_FILE: &str = "payloads";
 /// The first line of the file.
 pub const PAYLOADS_TITLE: &str = "rr-channel payloads 1\n";
 
-/// What a message held.
+/// The content of a message, as far as it was recorded.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Payload {
     /// Its size in bytes.
     pub size: u64,
-    /// What is known of them.
+    /// Its bytes, as far as they are known.
     pub content: Content,
 }
 

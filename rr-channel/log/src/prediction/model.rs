@@ -186,8 +186,8 @@ impl Model {
     }
 }
 
-/// What is expected next: symbols by position, which come one after the other and then
-/// again from `back` on, or, if that is `len`, come to an end.
+/// The expected symbols, by position. They come one after the other and then repeat from `back`
+/// on; if `back` is `len`, they end.
 #[derive(Debug, Default)]
 pub(crate) struct Foreseen {
     ids: [usize; AHEAD],

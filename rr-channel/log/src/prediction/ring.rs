@@ -22,7 +22,7 @@ pub(crate) struct Expected {
     object: Cell<u64>,
     number: Cell<u64>,
     step: Cell<u64>,
-    /// What comes after it.
+    /// The position of the event after it.
     next: Cell<u8>,
 }
 
@@ -91,7 +91,7 @@ impl Ring {
         symbol.join(expected.number.get())
     }
 
-    /// What was expected happened: on to the one after it.
+    /// Advances to the next event after the expected one happened.
     #[inline(always)]
     pub(crate) fn turn(&self) {
         let expected = self.next();

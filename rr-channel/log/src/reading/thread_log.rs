@@ -32,7 +32,7 @@ pub enum LogError {
     Io {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The file does not start as a log does.
@@ -280,7 +280,7 @@ impl Iterator for Events {
     }
 }
 
-/// What the bytes say comes next.
+/// The next item in the body of a log.
 enum Unpacked {
     Event(Event),
     /// As many predicted events as [`Events::run`] says, at least one.

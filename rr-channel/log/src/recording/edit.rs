@@ -17,7 +17,7 @@ pub struct EditedThread {
     pub id: ThreadId,
     /// Its name.
     pub dti: Dti,
-    /// What it does.
+    /// The events of the thread.
     pub events: Vec<Event>,
     /// Whether that is all it does. A replayed thread that does more goes on natively, at
     /// once if this is set; otherwise it waits until nobody else can move.

@@ -47,7 +47,7 @@ pub fn dir_name(number: u32) -> String {
     format!("process-{number}")
 }
 
-/// What a thread did, where that was recorded: more than its events.
+/// One step of a thread: an event, or what was recorded besides its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// An event of its log.
@@ -79,14 +79,14 @@ pub enum RecordingError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of it is damaged.
     Log {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The damage.
         source: LogError,
     },
     /// Its `session` file is not one.
@@ -148,7 +148,7 @@ pub struct RecordedThread {
 pub struct StartedProcess {
     /// Its number among those that this process started.
     pub number: u32,
-    /// Who started it.
+    /// The thread that started it.
     pub thread: ThreadId,
     /// Which of that thread's processes it is, from 1.
     pub count: u32,
@@ -351,14 +351,13 @@ impl Recording {
         self.names.get(&thread).map(String::as_str)
     }
 
-    /// What is known of the types of messages: each channel with its type, by creator and
-    /// number.
+    /// The known types of messages: each channel with its type, by creator and number.
     pub fn carried(&self) -> impl Iterator<Item = (ChannelId, &str)> {
         let all = self.carried.iter();
         all.map(|(channel, of)| (*channel, of.as_str()))
     }
 
-    /// What messages held, by sender and number, where that was recorded.
+    /// Reads the recorded contents of messages, by sender and number.
     ///
     /// # Errors
     /// If it is damaged.
@@ -376,8 +375,8 @@ impl Recording {
         payload::parse(&String::from_utf8_lossy(&text)).ok_or_else(|| damaged(path))
     }
 
-    /// What one of the [`threads`](Recording::threads) did: its events, with their places
-    /// and its messages if those were recorded.
+    /// Reads the steps of one of the [`threads`](Recording::threads): its events, with their
+    /// places and its messages if those were recorded.
     ///
     /// # Errors
     /// If its log is damaged.

@@ -28,7 +28,7 @@ use crate::prediction::Ring;
 #[derive(Debug)]
 pub struct Hot {
     pub(super) ring: Ring,
-    /// What the state word holds: body length and open run.
+    /// The parts of the state word: body length and open run.
     state: Cell<u64>,
     place: Cell<*const AtomicU64>,
 }
