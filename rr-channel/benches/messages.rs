@@ -1,4 +1,4 @@
-//! What a message and a lock cost: the raw ones and this crate's, side by side.
+//! The cost of a message and of a lock: the raw ones and this crate's, side by side.
 //!
 //! One run measures one mode, for a process has only one:
 //!

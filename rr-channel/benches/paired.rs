@@ -1,4 +1,4 @@
-//! What recording adds to a message and to a lock, in nanoseconds.
+//! The additional cost of recording for a message and for a lock, in nanoseconds.
 //!
 //! Rounds of the raw thing and of this crate's take turns, so that what else the
 //! machine does meets both; the table has medians over the rounds with their 95 % intervals,

@@ -8,7 +8,7 @@ use crate::engine::fixed;
 use crate::engine::random;
 use crate::recorder::process::complain;
 
-/// What `source` returns, and in a replay what it returned when it was recorded.
+/// Returns the value of `source`; a replay returns the recorded value.
 ///
 /// For whatever a test depends on and no other part of this crate covers: the time, a
 /// file's modification date, the answer of a server. The value is logged by the calling

@@ -16,7 +16,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What the published tests of crossbeam-channel use besides the crate itself.
+/// The dependencies of crossbeam-channel's published tests besides the crate itself.
 const MANIFEST: &str = r#"
 [package]
 name = "conformance"

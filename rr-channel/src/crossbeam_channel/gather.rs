@@ -27,8 +27,8 @@ const ALONE: u32 = 16;
 /// So many receives are then not looked at.
 const AFTER_ALONE: i32 = 64;
 
-/// What a receiver knows of the stream of messages. Of several threads that share one, each
-/// may spoil what another one knows: all of it is only about time.
+/// A receiver's estimate of the stream of messages. Several threads that share a receiver may
+/// spoil each other's estimates; that affects only time.
 #[derive(Debug)]
 pub(super) struct Gathering {
     is_on: bool,

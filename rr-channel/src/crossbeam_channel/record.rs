@@ -29,7 +29,7 @@ use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::places;
 use crate::recorder::tag::{Stamped, Tag};
 
-/// What the handles of a recorded channel share besides the channel.
+/// The state that all handles of a recorded channel share, besides the channel itself.
 #[derive(Debug)]
 pub(super) struct Shared {
     pub(super) id: ChannelId,
@@ -110,7 +110,7 @@ pub(super) struct Sender<T> {
     pub(super) shared: Arc<Shared>,
     /// How to send, where order among senders is an issue.
     in_order: Option<InOrder<T>>,
-    /// What rings for each message, under chaos: goes after the channel's own.
+    /// Signals each message, under chaos; dropped after the channel's own sender.
     bell: Option<Box<raw::Sender<()>>>,
 }
 

@@ -72,7 +72,7 @@ thread_local! {
     static PLACE: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// What chaos there is to be: `SEED`, or `SEED:LENGTH`.
+/// The requested chaos: `SEED`, or `SEED:LENGTH`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Choice {
     seed: u64,
@@ -231,7 +231,7 @@ const DELAY: u64 = 500;
 const OFTEN: Duration = Duration::from_secs(2);
 
 static SHAKES: AtomicBool = AtomicBool::new(false);
-/// What the next delay is made of.
+/// The input from which the next delay is computed.
 static THROWS: AtomicU64 = AtomicU64::new(0);
 /// How long threads were delayed, in nanoseconds.
 static DELAYED: AtomicU64 = AtomicU64::new(0);

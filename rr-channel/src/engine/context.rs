@@ -1,5 +1,5 @@
 #![expect(unsafe_code, reason = "lets `Hot` count into the thread's log")]
-//! What a thread knows about itself: its id, its counters, its log.
+//! The state of each thread: its id, its counters, its log.
 //!
 //! Registered at a thread's first use of the crate or, for threads that the crate
 //! spawns, as the first thing the thread does: thread-local destructors run in
@@ -40,7 +40,7 @@ struct Context {
     log: Log,
     /// Where in the source its operations are, if that is recorded.
     places: Log,
-    /// What is left of the log that the thread follows.
+    /// The rest of the log that the thread follows.
     cursor: Option<Cursor>,
     /// Whether it is a piece of work, which the thread performs for a while.
     is_task: bool,
@@ -249,7 +249,7 @@ impl Drop for Context {
     }
 }
 
-/// Who a thread was before it became somebody else for a while.
+/// The identity of a thread while it performs a task under another one.
 pub(crate) struct Suspended {
     context: Option<Context>,
     log: SavedLog,

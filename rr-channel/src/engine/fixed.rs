@@ -9,8 +9,8 @@ use crate::engine::session::{Session, session};
 /// Bytes, or the number of the error that there was instead.
 pub(crate) type Fixed = Result<Vec<u8>, u64>;
 
-/// What `accept` makes of what the calling thread's log has for `op`; `None` where there is
-/// nothing to go by. If it is not accepted, the thread leaves its log.
+/// Returns what `accept` makes of the entry for `op` in the calling thread's log. `None` if the
+/// log has no entry. If it is not accepted, the thread leaves its log.
 pub(crate) fn recall<R>(op: Op, accept: impl FnOnce(Fixed) -> Option<R>) -> Option<R> {
     match session() {
         Session::Replay(engine) if !fork::is_fork() => engine.recall_bytes(op, accept),
@@ -18,8 +18,8 @@ pub(crate) fn recall<R>(op: Op, accept: impl FnOnce(Fixed) -> Option<R>) -> Opti
     }
 }
 
-/// What the recording has for the calling thread's draw by `op`, of `length` bytes.
-/// `is_early` if that is the main thread, which may be nobody of interest.
+/// Returns the recorded bytes for the calling thread's draw by `op`, of `length` bytes. `is_early`
+/// if the caller is the main thread before its first use of this crate.
 pub(crate) fn draw(op: Op, length: usize, is_early: bool) -> Option<Fixed> {
     match session() {
         Session::Replay(engine) if !fork::is_fork() => engine.draw(op, length, is_early),

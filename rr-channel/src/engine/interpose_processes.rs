@@ -1,5 +1,5 @@
 #![expect(unsafe_code, reason = "defines functions of the C library")]
-//! Who a new process is, told by its environment.
+//! The identity of each new process, passed in its environment.
 //!
 //! As with `pthread_create`, definitions in the program come before the C library's: of
 //! `posix_spawn` and `posix_spawnp`, `fork`, and the functions that execute a program with

@@ -99,7 +99,7 @@ impl Order {
         Word(self.word.load(SeqCst)).ticket()
     }
 
-    /// Who acquired it last, if anybody did.
+    /// The last thread that acquired it, if there is one.
     #[inline]
     pub(crate) fn owner(&self) -> Option<ThreadId> {
         let word = Word(self.word.load(SeqCst));

@@ -1,4 +1,4 @@
-//! What messages hold: recorded if `RR_CHANNEL_PAYLOAD` asks for it.
+//! The contents of messages: recorded if `RR_CHANNEL_PAYLOAD` asks for it.
 //!
 //! Of a message of ipc-channel these are the bytes that travel, as they are received; of any
 //! other message it is the memory of the value itself, where dropping it does nothing: what
@@ -16,7 +16,7 @@ use crate::engine::session::session;
 use crate::platform::sys;
 use crate::recorder::tag::Tag;
 
-/// What is recorded of a message's bytes.
+/// The recorded form of a message's bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
     Hash = 1,

@@ -94,18 +94,18 @@ impl Task {
     }
 }
 
-/// Who a thread was, and which piece of work.
+/// The identity of a thread before it performed a task, and the task that it performed then.
 struct Layer {
     who: Suspended,
     task: Option<Arc<Task>>,
 }
 
 thread_local! {
-    /// What the calling thread performs, innermost.
+    /// The innermost task that the calling thread performs.
     static TASK: RefCell<Option<Arc<Task>>> = const { RefCell::new(None) };
-    /// Who it was before, outermost first; `None` for who it is just now.
+    /// Its earlier identities, outermost first; `None` for the current one.
     static LAYERS: RefCell<Vec<Option<Layer>>> = const { RefCell::new(Vec::new()) };
-    /// What it has handed out while it performed none.
+    /// The number of tasks that it has handed out outside of any task.
     static TASKS: Cell<u32> = const { Cell::new(0) };
     /// The number of its next job, and its own.
     static JOBS: Cell<u64> = const { Cell::new(0) };
@@ -144,7 +144,7 @@ fn take_up(layer: Layer) {
     let _ = TASK.try_with(|task| *task.borrow_mut() = layer.task);
 }
 
-/// Who a task is that is performed in parts, between two of them.
+/// The identity of a task that is performed in parts, between two of them.
 pub(crate) type Kept = Mutex<Option<Suspended>>;
 
 /// Runs `f` as `task`, which ends with it.
@@ -238,7 +238,7 @@ pub fn is_on() -> bool {
     !matches!(session(), Session::Off) && !fork::is_fork()
 }
 
-/// What a job is called; nothing where none [is to be](is_on).
+/// The name of a job; empty if jobs [have no names](is_on).
 #[derive(Clone)]
 pub struct Job(Option<Arc<Named>>);
 
@@ -299,7 +299,7 @@ impl Job {
     }
 }
 
-/// What a thread of a pool does next.
+/// The next step of a thread of a pool.
 #[derive(Debug)]
 pub enum Next<J> {
     /// Perform this job.
@@ -310,7 +310,7 @@ pub enum Next<J> {
     Done,
     /// Find that there is nothing to do.
     Nothing,
-    /// What it likes, and say so.
+    /// The thread decides for itself and reports its choice.
     Unknown,
 }
 
@@ -408,18 +408,19 @@ impl<J> Pool<J> {
         !self.ready().is_empty()
     }
 
-    /// What the calling thread, one of the pool's, does next, where it waits for something.
+    /// Returns the next step of the calling thread, one of the pool's, while it waits for
+    /// something.
     pub fn next_waiting(&self) -> Next<J> {
         self.next(Asks::Waits, || false)
     }
 
-    /// What it does next, where it waits for the half of a fork that it has put aside under
+    /// Returns its next step while it waits for the half of a fork that it has put aside under
     /// this `name`.
     pub fn next_joining(&self, name: &Job) -> Next<J> {
         self.next(Asks::Joins, || self.reclaim(name).is_some())
     }
 
-    /// What it does next, where it lets others run.
+    /// Returns its next step where it lets others run.
     pub fn next_yielding(&self) -> Next<J> {
         self.next(Asks::Yields, || false)
     }
@@ -472,7 +473,7 @@ impl<J> Pool<J> {
         log(job_event(Outcome::Again));
     }
 
-    /// What it waited for is there.
+    /// Logs that the awaited result is there.
     pub fn done(&self) {
         log(job_event(Outcome::Done));
     }

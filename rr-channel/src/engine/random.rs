@@ -29,7 +29,7 @@ use crate::engine::session::{Session, session};
 
 thread_local! {
     static APART: Cell<bool> = const { Cell::new(false) };
-    /// What the main thread has drawn before it used this crate.
+    /// The draws of the main thread before its first use of this crate.
     static EARLIER: RefCell<Vec<(Op, Fixed)>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -108,7 +108,7 @@ extern "C" fn fail(code: c_int) -> c_long {
     -1
 }
 
-/// What the kernel itself gives.
+/// Asks the kernel itself for random bytes.
 ///
 /// # Safety
 /// `buffer` may be written to for `length` bytes, or the kernel refuses to.

@@ -1,4 +1,4 @@
-//! What this process does: nothing, record, or replay. Decided once, at first use.
+//! The mode of this process: off, record or replay. Decided once, at first use.
 //!
 //! `RR_CHANNEL` chooses (`record`, `replay`, `off`; unset means off), and
 //! `RR_CHANNEL_LOG` names the recording's directory. Which process of a recording this is
@@ -37,7 +37,7 @@ use crate::recorder::places;
 use crate::recorder::process::{self, Home, Tie, Variables, complain, program};
 use crate::recorder::start_error::StartError;
 
-/// What this process does with its nondeterminism.
+/// The treatment of this process's nondeterminism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Mode {
     /// Channels are the plain ones.
@@ -48,7 +48,7 @@ pub enum Mode {
     Replay,
 }
 
-/// What this process does, as decided by `RR_CHANNEL` when it was first asked.
+/// Returns the mode of this process, as decided by `RR_CHANNEL` at its first use.
 ///
 /// [`Mode::Off`] also where recording or replay was asked for and could not start, and
 /// where `RR_CHANNEL_CHAOS` alone is set.
@@ -102,7 +102,7 @@ struct Started {
 static CURRENT: Current<Started> = Current::none();
 /// In a child made by fork(2) that has not begun a session: its parent's.
 static PARENT: Current<Started> = Current::none();
-/// What the parent left for it.
+/// The information that the parent left for this process.
 static LEFT: Current<Fork> = Current::none();
 
 /// The session, started if this is its first use.
@@ -158,7 +158,7 @@ pub(crate) fn home() -> Option<&'static Home> {
 
 // Processes that this one starts.
 
-/// What a child made by fork(2) needs to begin a session.
+/// The data from which a child made by fork(2) begins a session.
 #[derive(Debug)]
 pub(crate) struct Fork {
     home: Home,
@@ -168,8 +168,8 @@ pub(crate) struct Fork {
     pub(crate) variables: Variables,
 }
 
-/// What the next process that the calling thread starts is to be told; `None` if it is not
-/// to be part of a recording.
+/// Returns the variables for the next process that the calling thread starts; `None` if that
+/// process is not part of a recording.
 pub(crate) fn next_process() -> Option<Variables> {
     Some(next_home()?.variables(Tie::Below))
 }
@@ -239,8 +239,8 @@ pub(crate) fn forking(fork: impl FnOnce() -> i32) -> i32 {
     result
 }
 
-/// What a program that the calling process executes is to be told, if this is a child that
-/// has begun no session. Does nothing that is not safe after a fork in a threaded process.
+/// Returns the variables for a program that the calling process executes, if this is a child that
+/// has begun no session. Does only what is safe after a fork in a threaded process.
 pub(crate) fn left_for_program() -> Option<&'static Variables> {
     LEFT.get().map(|left| &left.variables)
 }
@@ -311,7 +311,7 @@ impl Started {
 }
 
 impl Session {
-    /// Who records, if anybody does.
+    /// The recorder, if this session records.
     pub(crate) fn recorder(&self) -> Option<&Recorder> {
         match self {
             Session::Off => None,
@@ -464,7 +464,7 @@ fn start_payloads() {
     }
 }
 
-/// What the environment asks of replays.
+/// Applies the environment's settings for replays.
 fn ask_for_replays() {
     if env::var_os("RR_CHANNEL_FAST_TIMEOUTS").is_some_and(|value| value == "1") {
         replay::time_out_at_once();

@@ -37,7 +37,7 @@ pub struct IpcStream<T> {
 
 impl<T> Unpin for IpcStream<T> {}
 
-/// What the thread that feeds a stream and the one that polls it tell each other.
+/// The state shared by the thread that feeds a stream and the thread that polls it.
 #[derive(Debug, Default)]
 struct Line(Mutex<State>);
 

@@ -152,7 +152,7 @@ pub(super) fn arrive(id: ChannelId) -> Inbox<Packet> {
     travelling(|inboxes| inboxes.remove(&id)).unwrap_or_default()
 }
 
-/// What upstream found, if it found no message.
+/// The outcome of an attempt in which upstream found no message.
 fn outcome(error: &TryRecvError, native: Native) -> Outcome {
     match error {
         TryRecvError::Empty if matches!(native, Native::Until(_)) => Outcome::Timeout,

@@ -1,4 +1,4 @@
-//! What the calling thread does about a message.
+//! The treatment of a message by the calling thread.
 
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{Event, Op, Outcome};
@@ -9,7 +9,7 @@ use crate::engine::replay::{Engine, Source};
 use crate::engine::session::{Session, session};
 use crate::recorder::tag::Tag;
 
-/// What this process does; a fork of one that records does nothing.
+/// The current mode of this process; a fork of a recording process is off.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Now {
     Off,

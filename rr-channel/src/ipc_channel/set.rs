@@ -55,7 +55,7 @@ struct Member {
     foreign: Foreign,
 }
 
-/// What a selection found.
+/// A result of a selection.
 #[derive(Debug)]
 pub enum IpcSelectionResult {
     /// A message of the receiver with this number.
@@ -392,7 +392,7 @@ impl IpcReceiverSet {
         self.members.get(&number).map(|member| member.id)
     }
 
-    /// What upstream found: the receiver's number, what is logged, and the message.
+    /// Splits upstream's result into the receiver's number, the outcome to log, and the message.
     fn look_at(&mut self, result: raw::IpcSelectionResult) -> (u64, Outcome, Option<IpcMessage>) {
         let (number, content) = match result {
             raw::IpcSelectionResult::ChannelClosed(number) => {

@@ -270,7 +270,7 @@ where
     }
 }
 
-/// What a receive found that waits for as long as it takes.
+/// The result of a receive that waits without a deadline.
 pub(super) fn blocking<M>(found: Result<M, TryRecvError>) -> Result<M, IpcError> {
     found.map_err(|error| match error {
         TryRecvError::IpcError(error) => error,

@@ -1,4 +1,4 @@
-//! What travels: a message as upstream writes it and, while recording, a stamp behind it.
+//! The wire format: a message as upstream writes it and, while recording, a stamp behind it.
 //!
 //! A plain receiver reads its value and stops, so it never sees what comes after. That
 //! is why the stamp is at the end, and is found from there:
@@ -45,7 +45,7 @@ const MAGIC: [u8; 16] = *b"\xf5rrch\x00\xfe\x02\xc0ipc\xff\x9d\x80\xf8";
 const ENTRY: usize = 13;
 const TAIL: usize = 4 + 4 + 8 + 8 + 16;
 
-/// What kind of handle a message carries.
+/// The kind of a handle in a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Sender,
@@ -596,7 +596,7 @@ mod tests {
         assert_eq!(from(None), (Origin::Elsewhere, 5));
     }
 
-    /// What a receiver does that knows nothing of stamps.
+    /// Decodes a message as a receiver does that has no code for stamps.
     #[test]
     fn a_plain_receiver_does_not_see_a_stamp() {
         let value = ("text".to_owned(), vec![1_u16, 2], Some(-3));

@@ -16,7 +16,7 @@ use crate::engine::order::Order;
 use crate::engine::session::{Session, session};
 use crate::raw_locks::{Count, acquire, after, attempt, observe, raw_mutexes};
 
-/// What whoever holds a mutex has.
+/// The value that the holder of a mutex has.
 pub(super) type Acquired = <raw::RawMutex as lock_api::RawMutex>::Guard;
 type Attempted = Option<Acquired>;
 

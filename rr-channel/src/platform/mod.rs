@@ -1,5 +1,5 @@
-//! What the rest is made of: a few system calls, a lock, a value of the process, and what
-//! precedes sleep.
+//! The foundation of the other modules: a few system calls, locks, a value of the process, and the
+//! backoff before a thread sleeps.
 
 pub(crate) mod backoff;
 pub(crate) mod current;

@@ -1,4 +1,4 @@
-//! What the drop-ins for both versions of parking_lot have in common.
+//! The common code of the drop-ins for both versions of parking_lot.
 //!
 //! Their raw locks differ in one thing: a lock of `lock_api` 0.5 hands out a value to whoever
 //! acquires it and wants that back, one of 0.4 does not. So the implementations are macros,

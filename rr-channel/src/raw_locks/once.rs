@@ -4,7 +4,7 @@
 /// and a method `is_done`.
 macro_rules! once_states {
     () => {
-        /// What is logged of a state: done is [`DONE`].
+        /// The states as they are logged: done is [`DONE`].
         const STATES: [OnceState; 4] = [
             OnceState::New,
             OnceState::Done,
@@ -14,7 +14,7 @@ macro_rules! once_states {
         const DONE: u64 = 1;
 
         impl Once {
-            /// What has become of it.
+            /// Returns the state of the initialization.
             #[track_caller]
             pub fn state(&self) -> OnceState {
                 match session() {

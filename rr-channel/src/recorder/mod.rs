@@ -1,5 +1,5 @@
-//! What a recording is made of, on the side of the process: which process that is, names of its
-//! threads, tags of its messages, places in its source.
+//! The process's part of a recording: the process's identity, names of its threads, tags of its
+//! messages, places in its source.
 
 pub(crate) mod names;
 pub(crate) mod places;

@@ -4,7 +4,7 @@ use rr_channel_log::StartedProcess;
 use rr_channel_log::identity::{Dti, ThreadId};
 use rustc_hash::FxHashMap;
 
-/// Who registers: a thread of known path, or one that came from elsewhere.
+/// The registering thread: one of known path, or one that came from elsewhere.
 #[derive(Debug)]
 pub(crate) enum Who {
     Known(Dti),

@@ -27,7 +27,7 @@ pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// What is noted of an event in the log: its place.
+/// The entry of a logged event: its place.
 pub(crate) const fn of_event(op: Op, place: u32) -> Event {
     Event {
         op,
@@ -36,7 +36,7 @@ pub(crate) const fn of_event(op: Op, place: u32) -> Event {
     }
 }
 
-/// What is noted of a message: its number, and its place.
+/// The entry of a message: its number, and its place.
 pub(crate) const fn of_message(op: Op, channel: ChannelId, number: u64, place: u32) -> Event {
     Event {
         op,

@@ -76,8 +76,7 @@ pub(crate) const LOG: &str = "RR_CHANNEL_LOG";
 pub(crate) const NEW_LOG: &str = "RR_CHANNEL_NEW_LOG";
 pub(crate) const REPORT: &str = "RR_CHANNEL_REPORT";
 pub(crate) const PROCESS: &str = "RR_CHANNEL_PROCESS";
-/// What the processes of a replay owe each other: whoever started one has
-/// read that.
+/// The unsent messages of the processes of a replay; the starting process has read them.
 const UNSENT: &str = "RR_CHANNEL_OWED";
 /// No execve(2) fails for a variable of this length; who is not told reads it himself.
 const MOST_UNSENT: usize = 8192;
@@ -96,7 +95,7 @@ pub(crate) struct Home {
     pub(crate) report: Option<PathBuf>,
     /// The log's directory as the environment has it.
     pub(crate) given: Option<OsString>,
-    /// What the processes of a replay owe each other, if that is known.
+    /// The unsent messages of the processes of a replay, if they are known.
     pub(crate) unsent: Option<String>,
 }
 
@@ -139,7 +138,8 @@ impl Home {
         }
     }
 
-    /// What a new process with this home is told, which has this `tie` to the calling one.
+    /// Returns the variables for a new process with this home, which has this `tie` to the calling
+    /// one.
     pub(crate) fn variables(&self, tie: Tie) -> Variables {
         let claim = Claim {
             path: self.path.clone(),
@@ -191,7 +191,7 @@ pub(crate) struct Variables {
     pub(crate) number: u32,
     /// Each as `NAME=value`.
     pub(crate) set: Vec<CString>,
-    /// What the environment must have for that to be meant; `None` if it must have no such
+    /// The value that the environment must have for these to apply; `None` if it must have no such
     /// variable.
     given: Option<CString>,
 }
@@ -204,7 +204,7 @@ impl Variables {
     }
 }
 
-/// What [`PROCESS`] says.
+/// The content of [`PROCESS`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Claim {
     path: ProcessPath,
@@ -237,7 +237,8 @@ impl Claim {
         words.next().is_none().then_some(claim)
     }
 
-    /// Who the calling process is by this; `None` if it is about another one.
+    /// Returns the identity that this claim gives the calling process; `None` if the claim is
+    /// about another process.
     fn check(self) -> Option<(ProcessPath, u64)> {
         let holds = match self.tie {
             Tie::In => self.pid == std::process::id(),

@@ -38,7 +38,7 @@ pub(crate) struct Sink {
     dir: PathBuf,
     /// The session's file, to which a line is appended for each thread.
     session: File,
-    /// What messages hold, if that is recorded and can be.
+    /// The contents of messages, if they are recorded and can be.
     payloads: OnceLock<Option<File>>,
     began: Instant,
 }

@@ -1,4 +1,4 @@
-//! What a message carries besides itself: its sender and its number, in 8 bytes.
+//! The tag of a message: its sender and its number, in 8 bytes.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -31,7 +31,7 @@ impl Tag {
         Tag::new(self.sender(), self.number() + 1)
     }
 
-    /// What [`bits`](Tag::bits) returned.
+    /// Restores a tag from its [`bits`](Tag::bits).
     #[inline]
     pub(crate) const fn from_bits(bits: u64) -> Tag {
         match NonZeroU64::new(bits | Self::MARK) {

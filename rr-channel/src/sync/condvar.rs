@@ -226,7 +226,7 @@ impl Condvar {
         }
     }
 
-    /// What a timed wait ended by.
+    /// The outcome of a timed wait.
     fn woken(&self, timed_out: bool) -> Outcome {
         if timed_out {
             Outcome::Timeout

@@ -16,7 +16,7 @@ use super::{OnceLock, PoisonError};
 /// ```
 pub struct LazyLock<T, F = fn() -> T> {
     value: OnceLock<T>,
-    /// What makes the value; gone once it was called, also if it panicked.
+    /// The function that makes the value; gone once it was called, also if it panicked.
     init: sync::Mutex<Option<F>>,
 }
 

@@ -109,7 +109,7 @@ impl Attempts {
         }
     }
 
-    /// What the log says, waited for.
+    /// Waits for the log's entry and returns it.
     #[track_caller]
     pub(crate) fn turn(&self, engine: &Engine, is_done: impl Fn() -> bool) -> OnceTurn {
         let has_failed = || self.failed.load(Ordering::Relaxed);

@@ -1,4 +1,5 @@
-//! What `std`'s `Once` and parking_lot's have in common, but for the type of their states.
+//! The common methods of `std`'s `Once` and parking_lot's, which differ only in the type of their
+//! states.
 
 /// Methods of a type with `attempts`, upstream's `raw`, and `turn`; `$state` is what
 /// upstream tells an initialization.

@@ -33,7 +33,7 @@ use crate::engine::seats::without_seats;
 use crate::engine::session::{Session, session};
 use crate::engine::signal::LastSignal;
 
-/// What a thread-to-be has to be told, and those who may join it know.
+/// The data of a new thread, shared with the threads that may join it.
 #[derive(Clone)]
 struct Child {
     /// Its name, where names matter.

@@ -43,7 +43,7 @@ fn work(rounds: u32) {
     });
 }
 
-/// Who uses something takes longer to come to it than who sets it up.
+/// The user of a value reaches it later than the thread that sets it up.
 fn early_use() -> bool {
     let (s, r) = unbounded();
     let user = s.clone();
@@ -194,7 +194,7 @@ fn completed_later() -> bool {
     (first, waiter.join().unwrap()) != (Ok(1), Ok(2))
 }
 
-/// Who is to be met is there by the time it is looked for.
+/// The partner of a rendezvous is there by the time it is looked for.
 fn late_to_meet() -> bool {
     let (s, r) = bounded(0);
     let comes = Arc::new(AtomicBool::new(false));

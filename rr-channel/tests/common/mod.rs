@@ -1,4 +1,4 @@
-//! What the tests share that run programs in processes of their own.
+//! Helpers for tests that run programs in processes of their own.
 
 use std::process::Command;
 

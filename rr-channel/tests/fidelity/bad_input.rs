@@ -1,4 +1,4 @@
-//! What is wrong with a recording, its directory or its disk does the program no harm.
+//! Damage to a recording, its directory or its disk does not harm the program.
 
 use crate::harness::{Run, record, replay};
 
@@ -58,7 +58,7 @@ fn when_a_disk_is_full_the_program_goes_on_without_its_recording() {
     }
 }
 
-/// Whatever bytes there are: an error and a plain run, or a replay that may desynchronise.
+/// Any bytes lead to an error and a plain run, or to a replay that may desynchronise.
 #[test]
 fn a_damaged_recording_does_a_program_no_harm() {
     for program in ["many_senders", "mutex"] {

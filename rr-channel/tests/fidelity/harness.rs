@@ -14,9 +14,9 @@ use crate::common;
 pub(crate) struct Run {
     pub(crate) status: ExitStatus,
     pub(crate) stderr: String,
-    /// What the program's threads saw.
+    /// The lines that the program's threads printed.
     pub(crate) outcome: Vec<String>,
-    /// What the replay reports of itself.
+    /// The replay's report.
     pub(crate) report: Option<String>,
 }
 

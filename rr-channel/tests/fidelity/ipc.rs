@@ -331,7 +331,7 @@ fn fill_set() -> (IpcReceiverSet, Vec<thread::JoinHandle<()>>) {
     (set, handles)
 }
 
-/// What a selection returned; counts closed channels.
+/// The results of a selection; counts closed channels.
 fn batch(results: Vec<IpcSelectionResult>, closed: &mut usize) -> Vec<(u64, Option<Item>)> {
     results
         .into_iter()
@@ -544,7 +544,7 @@ fn start(program: &str, log: Option<&OsStr>, name: &str) -> Child {
     command.spawn().unwrap()
 }
 
-/// What the two processes have between them.
+/// The channels between the two processes.
 type Hello = (
     IpcSender<(usize, IpcSender<Item>)>,
     IpcReceiver<Vec<u8>>,
@@ -616,7 +616,7 @@ fn gather() -> Outcome {
     vec!["gather".to_owned()]
 }
 
-/// What [`gather`] sends.
+/// The messages that [`gather`] sends.
 #[derive(serde::Serialize, serde::Deserialize)]
 enum Gather {
     Sender(IpcSender<Item>),

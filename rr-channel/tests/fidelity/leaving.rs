@@ -129,7 +129,7 @@ fn a_replay_that_is_to_stop_ends_where_a_thread_leaves_its_log() {
     );
 }
 
-/// What waits an hour in the replay timed out when it was recorded.
+/// Timeouts of an hour that expired in the recording are not waited for in the replay.
 #[test]
 fn recorded_timeouts_need_not_be_waited_for() {
     let dir = tempfile::tempdir().unwrap();
@@ -204,8 +204,7 @@ fn a_replay_with_other_lock_acquisitions_goes_on() {
     }
 }
 
-/// What a replay writes down of itself is when a lock was acquired, not when it should have
-/// been.
+/// The new recording of a replay notes when a lock was acquired, not when it should have been.
 #[test]
 fn a_turn_that_others_overtake_is_recorded_where_it_came() {
     let dir = tempfile::tempdir().unwrap();

@@ -242,8 +242,7 @@ fn notify_all() -> Outcome {
     vec![line("order", &state.0.lock().unwrap().1)]
 }
 
-/// What is waited for is no part of what the mutex guards: the notification alone says
-/// that it is there.
+/// The awaited value is not guarded by the mutex: only the notification says that it is there.
 fn unguarded_notify() -> Outcome {
     let state = Arc::new((Mutex::new(Vec::new()), Condvar::new(), AtomicUsize::new(0)));
     let (s, r) = unbounded();
@@ -359,7 +358,7 @@ fn semaphore() -> Outcome {
     })
 }
 
-/// Who leads, round by round.
+/// The leader of each round.
 fn barrier() -> Outcome {
     let barrier = Barrier::new(3);
     threads(3, move |who| {
@@ -554,7 +553,8 @@ fn park_timeout() -> Outcome {
     vec![line("main", &seen)]
 }
 
-/// Who has finished when, also of a scope; and that what a finished thread held is free.
+/// The order in which threads finish, also of a scope. Values that a finished thread held are
+/// free.
 fn is_finished() -> Outcome {
     let held = Arc::new(());
     let handles: Vec<_> = (0..4)

@@ -481,7 +481,8 @@ fn processes_that_are_killed() {
     check_processes("processes killed_child", 2);
 }
 
-/// What another process had received comes in a replay, too, though nobody waits for it here.
+/// A replay delivers the messages that another process had received, though no thread waits for
+/// them here.
 #[test]
 fn processes_that_exit_while_they_send() {
     for _ in 0..4 {

@@ -17,7 +17,7 @@ use crate::programs::{Outcome, line};
 
 const SERVER: &str = "RR_CHANNEL_TEST_SERVER";
 
-/// What comes to the first process.
+/// The messages to the first process.
 #[derive(Debug, Serialize, Deserialize)]
 enum Said {
     Item(String, usize, usize),
@@ -64,7 +64,7 @@ fn start(command: &mut Command, tx: &IpcSender<Said>) -> Child {
     child
 }
 
-/// What a started process is given.
+/// Connects a started process to the first one.
 fn welcome() -> IpcSender<Said> {
     let (give, given) = ipc::channel().unwrap();
     let hello = IpcSender::<Welcome>::connect(std::env::var(SERVER).unwrap()).unwrap();

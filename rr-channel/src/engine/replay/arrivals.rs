@@ -15,7 +15,7 @@ use super::{Engine, follow};
 use crate::engine::context;
 use crate::recorder::tag::Tag;
 
-/// What the calling thread's log says next.
+/// The next entry of the calling thread's log.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Expected {
     /// Nothing: the thread is live.
@@ -26,7 +26,8 @@ pub(crate) enum Expected {
 }
 
 impl Engine {
-    /// What the log says about `op`; the thread desynchronises if it says other.
+    /// Returns the log's entry for `op`; the thread desynchronises if the entry is for another
+    /// operation.
     pub(crate) fn expect(&self, op: Op, channel: Option<ChannelId>) -> Expected {
         match self.next_event(context::thread_or_last(), op, channel) {
             Next::Live => Expected::Live,

@@ -12,7 +12,7 @@ use super::operation::{Arm, Change, Got, Need, Pick, Want};
 use super::world::{ChanKey, Watched, World};
 use crate::recorder::tag::Tag;
 
-/// What was taken, and what of it others may wait for.
+/// The outcome of an arm, and the change that other threads may wait for.
 pub(super) type Taken = (Got, Option<Change>);
 
 impl Arm<'_> {
@@ -358,7 +358,7 @@ mod tests {
         }
     }
 
-    /// What is wrong here is found in a release build, or under miri.
+    /// Errors in this protocol show in a release build, or under miri.
     #[test]
     fn who_waits_for_readiness_sees_that_it_was_there_or_is_told() {
         let count = if cfg!(miri) { 50 } else { 20_000 };

@@ -1,4 +1,4 @@
-//! What is left of one thread's log.
+//! The rest of one thread's log.
 
 use std::collections::VecDeque;
 

@@ -27,7 +27,7 @@ impl Draw {
     }
 }
 
-/// What is left of all draws.
+/// The remaining draws of all threads.
 #[derive(Debug, Default)]
 pub(crate) struct Draws {
     threads: BTreeMap<ThreadId, VecDeque<Draw>>,
@@ -59,7 +59,8 @@ impl Draws {
         self.threads.entry(thread).or_default().push_back(draw);
     }
 
-    /// What `thread` draws by `op`, `length` bytes: of its own, or what another one drew.
+    /// Takes a draw of `length` bytes by `op` for `thread`: one of its own, or else another
+    /// thread's.
     pub(super) fn take(&mut self, thread: ThreadId, op: Op, length: usize) -> Option<Fixed> {
         self.take_own(thread, op, length).or_else(|| {
             let threads: Vec<_> = self.threads.keys().copied().collect();
@@ -68,7 +69,7 @@ impl Draws {
         })
     }
 
-    /// What `thread` draws by `op`, `length` bytes of its own.
+    /// Takes a draw of `length` bytes by `op` from those of `thread` itself.
     pub(super) fn take_own(&mut self, thread: ThreadId, op: Op, length: usize) -> Option<Fixed> {
         let draws = self.threads.get_mut(&thread)?;
         let at = draws.iter().position(|draw| draw.is_for(op, length))?;

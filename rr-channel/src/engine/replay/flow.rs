@@ -49,7 +49,7 @@ struct Exit {
     left: AtomicU64,
 }
 
-/// What the threads at a channel wait for.
+/// The message and the slot that threads at a channel wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Awaited {
     /// [`NO_MESSAGE`], [`ANY_MESSAGE`], or the one message, by its tag.
@@ -226,8 +226,8 @@ impl Flow {
 
     // Waiting.
 
-    /// What is waited for from now on; the caller holds the world, and looks afterwards
-    /// whether it is there.
+    /// Announces the awaited message and slot. The caller holds the world's lock, and checks
+    /// afterwards whether they are there.
     pub(super) fn announce(&self, awaited: Awaited) {
         self.message.store(awaited.message, SeqCst);
         self.slot.store(awaited.slot, SeqCst);

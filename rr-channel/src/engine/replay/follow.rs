@@ -59,7 +59,7 @@ impl Place {
     }
 }
 
-/// What the calling thread's log says next.
+/// The next entry of the calling thread's log.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Next {
     Event(Event),
@@ -71,7 +71,7 @@ pub(super) enum Next {
     Live,
 }
 
-/// What comes about is recorded.
+/// Each event is also recorded.
 const RECORDED: u8 = 1;
 /// [Chaos](chaos::shake) delays the thread.
 const SHAKEN: u8 = 2;
@@ -82,7 +82,7 @@ struct Follow {
     /// `None` for a thread that has not appeared, or appears too late.
     place: Cell<Option<&'static Place>>,
     ended: Cell<bool>,
-    /// What is done besides at each event: of [`RECORDED`] and [`SHAKEN`].
+    /// Additional actions at each event: of [`RECORDED`] and [`SHAKEN`].
     besides: Cell<u8>,
     /// An acquisition that the thread [begins](claim), to be recorded.
     claimed: Cell<Option<Event>>,
@@ -197,7 +197,7 @@ pub(super) fn has_ended() -> bool {
     })
 }
 
-/// What the calling thread's log says next.
+/// Returns the next entry of the calling thread's log.
 pub(super) fn next() -> Next {
     with(|follow| {
         if let Some(event) = follow.ahead.event() {

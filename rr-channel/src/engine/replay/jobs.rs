@@ -1,4 +1,4 @@
-//! What a pool's thread does next, as its log has it.
+//! The next step of a pool's thread, from its log.
 
 use rr_channel_log::{Event, Op, Outcome};
 
@@ -12,7 +12,7 @@ use super::world::{Source, Watch};
 use crate::engine::context;
 use crate::recorder::tag::Tag;
 
-/// What a pool's thread does next.
+/// The next step of a pool's thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NextJob {
     /// It has taken this job.
@@ -23,7 +23,7 @@ pub(crate) enum NextJob {
     Done,
     /// It finds nothing to do.
     Nothing,
-    /// Whatever it likes: it is live.
+    /// The thread is live and decides for itself.
     Live,
 }
 
@@ -39,9 +39,9 @@ pub(crate) enum Asks {
 }
 
 impl Engine {
-    /// What the calling thread does next, which `asks` as one of the threads of the pool at
-    /// `pool`; waits for a job until it can `take` that. `reclaim` takes what the thread had
-    /// put aside.
+    /// Returns the next step of the calling thread, which `asks` as one of the threads of the pool
+    /// at `pool`. Waits for a job until it can `take` that job. `reclaim` takes back what the
+    /// thread had put aside.
     ///
     /// [`NextJob::Done`] has not come about yet: see [`Engine::await_done`].
     pub(crate) fn next_job(
@@ -124,7 +124,7 @@ impl Engine {
     }
 }
 
-/// What is logged of a job that was taken.
+/// The log event of a job that a thread took.
 pub(crate) const fn took(tag: Tag) -> Event {
     job_event(Outcome::Message {
         sender: tag.sender(),
@@ -132,7 +132,7 @@ pub(crate) const fn took(tag: Tag) -> Event {
     })
 }
 
-/// What is logged of a pool's thread.
+/// The log event of a pool's thread.
 pub(crate) const fn job_event(outcome: Outcome) -> Event {
     Event {
         op: Op::Job,

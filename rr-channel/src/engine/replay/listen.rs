@@ -84,7 +84,7 @@ pub(crate) struct Listening {
 }
 
 impl Listening {
-    /// What was waited for came.
+    /// The awaited message came.
     #[cfg(feature = "ipc_channel")]
     pub(crate) fn heard(&self) {
         self.engine.lock().step();

@@ -30,7 +30,7 @@ use crate::platform::backoff::retry_before_sleep;
 use crate::platform::lock::lock;
 use crate::recorder::names::Who;
 
-/// What the log says about the acquisition of a lock.
+/// The log's entry for the acquisition of a lock.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Turn {
     /// It is the calling thread's turn.
@@ -41,7 +41,7 @@ pub(crate) enum Turn {
     Live,
 }
 
-/// What the log says about an initialization.
+/// The log's entry for an initialization.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Once {
     /// The calling thread performs it.
@@ -80,10 +80,10 @@ pub(super) enum Reach {
     Never,
 }
 
-/// What to watch, an answer, and whether it is given by now.
+/// A watched object, an answer, and whether the answer is given by now.
 type Lasting<'a> = (Watch, u64, &'a dyn Fn() -> bool);
 
-/// What a thread's log says next.
+/// The next entry of a thread's log.
 pub(super) enum Next {
     Event(Event),
     /// It ends here, and it is unknown whether the thread did.
@@ -398,8 +398,8 @@ impl Engine {
         Signal::new(id, number)
     }
 
-    /// What the log says about the wait that is about to begin; `None` if the thread
-    /// is live, and has to wait as ever.
+    /// Returns the log's entry for the wait that is about to begin; `None` if the thread is live,
+    /// and waits natively.
     pub(crate) fn waking(&self, op: Op) -> Option<Waking> {
         if fork::is_fork() {
             return None;

@@ -108,7 +108,7 @@ pub(crate) struct Engine {
     /// Recorded threads of other processes.
     #[cfg(feature = "ipc_channel")]
     elsewhere: FxHashSet<ThreadId>,
-    /// What this process has sent to others before it exits.
+    /// Messages that this process still has to send to others before it exits.
     #[cfg(feature = "ipc_channel")]
     unsent: Unsent,
     /// Those of which this run has seen something.
@@ -119,7 +119,7 @@ pub(crate) struct Engine {
     signals: Mutex<FxHashMap<ThreadId, u64>>,
     /// Signalled when a thread starts to wait, for the search for stalls.
     waits: Condvar,
-    /// What is left of the random bytes.
+    /// The remaining random bytes.
     draws: Mutex<Draws>,
     watch: Once,
     /// How long the search for stalls waits where nothing is certain.
@@ -194,12 +194,12 @@ impl Engine {
         }
     }
 
-    /// What happens is reported there.
+    /// Sets the file to which desynchronisations and the end of the replay are reported.
     pub(crate) fn report_to(&mut self, file: Option<ReportFile>) {
         self.report = file;
     }
 
-    /// Who records what happens, if anybody does.
+    /// The recorder of this replay's own events, if there is one.
     pub(crate) const fn recorder(&self) -> Option<&Recorder> {
         self.recorder.as_ref()
     }

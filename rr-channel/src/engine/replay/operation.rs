@@ -2,7 +2,7 @@
     unsafe_code,
     reason = "selections may move between threads, as upstream's"
 )]
-//! What threads ask of a replayed channel, and what they may be answered.
+//! Operations on a replayed channel, and their possible outcomes.
 //!
 //! **Safety** rests on: an [`Arm`] refers to a channel of messages of any type, and so
 //! does not know whether they may be sent to other threads; but through it messages only
@@ -70,7 +70,7 @@ impl Native {
     }
 }
 
-/// What came of an arm.
+/// The outcome of an arm.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Got {
     Message(Tag),
@@ -92,10 +92,10 @@ pub(crate) struct Pick {
     pub(crate) got: Got,
 }
 
-/// What a thread waits for.
+/// The condition that a thread waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Want {
-    /// Whatever arm can be taken.
+    /// Any arm that can be taken.
     Any,
     /// Exactly this outcome, of this arm.
     Exactly(usize, Need),
@@ -115,7 +115,7 @@ pub(super) enum Need {
     Ready,
 }
 
-/// What happened to a channel, for those who wait there.
+/// A change of a channel, for threads that wait there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Change {
     /// This message was put into it.
@@ -128,7 +128,7 @@ pub(super) enum Change {
     Abandoned,
 }
 
-/// What the log says about an operation.
+/// The log's entry for an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Plan {
     /// Nothing: the thread is live.

@@ -1,4 +1,4 @@
-//! What the log says about an operation: a thread follows it, or leaves it.
+//! The log's entry for an operation: a thread follows it, or leaves the log.
 
 use rr_channel_log::identity::ChannelId;
 use rr_channel_log::{Event, Op, Outcome};
@@ -10,7 +10,8 @@ use super::{Engine, ThreadId};
 use crate::recorder::tag::Tag;
 
 impl Engine {
-    /// What the log says about `op`; the thread desynchronises if it says other.
+    /// Returns the log's entry for `op`; the thread desynchronises if the entry is for another
+    /// operation.
     pub(super) fn plan(&self, id: ThreadId, op: Op, arms: &[Arm<'_>]) -> Plan {
         let next = follow::next();
         if let (Some(tag), Next::Event(_) | Next::End | Next::Beyond) =
@@ -114,7 +115,7 @@ pub(super) const fn channel_of(op: Op, arms: &[Arm<'_>]) -> Option<ChannelId> {
     }
 }
 
-/// What an event that matches the operation says; `None` if it does not match after all.
+/// The plan of an event that matches the operation; `None` if it does not match after all.
 fn plan_for(event: Event, arms: &[Arm<'_>]) -> Option<Plan> {
     let need_of = |outcome| match outcome {
         Outcome::Message { sender, number } => Some(Need::Message(Tag::new(sender, number))),

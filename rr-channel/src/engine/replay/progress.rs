@@ -73,7 +73,7 @@ impl Patience {
         }
     }
 
-    /// What is left of it once it has run out: the replay is none any more.
+    /// The patience that remains once it has run out: from then on the run is no faithful replay.
     fn shorter(self) -> Self {
         let shorter = |patience: Duration| (patience / 8).max(Self::LEAST);
         Patience {
@@ -84,7 +84,7 @@ impl Patience {
     }
 }
 
-/// What a thread outside of the world may do next.
+/// The possible next step of a thread outside of the world.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Motion {
     /// Nothing, unless another thread wakes it.
@@ -97,13 +97,13 @@ enum Motion {
     Moving,
 }
 
-/// What one look finds.
+/// The findings of one look.
 #[derive(Debug, Clone, Copy)]
 struct Look {
     motion: Motion,
     /// How often the threads outside of the world have been switched to or from.
     switches: u64,
-    /// What happened in the world.
+    /// The number of changes in the world.
     steps: u64,
     /// How often a live thread looked for what is not there.
     spins: u64,
@@ -111,7 +111,7 @@ struct Look {
     events: u64,
 }
 
-/// What the looks so far come to.
+/// The result of all looks so far.
 #[derive(Debug)]
 struct Seen {
     patience: Patience,
@@ -130,7 +130,7 @@ struct Seen {
     running: u64,
 }
 
-/// What is to be done.
+/// The action to take after a look.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Verdict {
     /// Nothing.

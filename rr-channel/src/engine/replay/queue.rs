@@ -1,5 +1,5 @@
-//! What the world knows of a channel besides what all know: who waits there, and when it
-//! is due.
+//! The world's own part of a channel: the threads that wait there, and the time when a timer is
+//! due.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

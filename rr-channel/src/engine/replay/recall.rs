@@ -15,9 +15,8 @@ use crate::recorder::names::Who;
 use crate::recorder::process::complain;
 
 impl Engine {
-    /// What `accept` makes of the bytes that the calling thread's log has for `op`, or of
-    /// the error; `None` if it has none, and if they are not accepted: then the thread is
-    /// live.
+    /// Returns what `accept` makes of the bytes, or the error, that the calling thread's log has
+    /// for `op`. `None` if the log has none, or if they are not accepted; the thread is live then.
     pub(crate) fn recall_bytes<R>(
         &self,
         op: Op,
@@ -57,10 +56,10 @@ impl Engine {
         }
     }
 
-    /// What the calling thread is given of the recording's random bytes, `length` of them;
-    /// `None` if there are none left. `is_early` if it is the main thread, which has not
-    /// appeared yet, and perhaps never will: then it is given its own only. So are the threads
-    /// of an executor, of which there may be more this time.
+    /// Returns `length` of the recording's random bytes for the calling thread; `None` if there
+    /// are none left. `is_early` if it is the main thread before it has registered, which it may
+    /// never do. The main thread then gets only its own bytes. So do the threads of an executor,
+    /// because there may be more of them than in the recording.
     pub(crate) fn draw(&self, op: Op, length: usize, is_early: bool) -> Option<Fixed> {
         if is_early {
             let (id, _) = lock(&self.names).intern(Who::Known(Dti::main()));

@@ -1,4 +1,4 @@
-//! What a replay came to: desynchronisations, and how much of each log was used.
+//! The result of a replay: desynchronisations, and how much of each log was used.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use rr_channel_log::{Event, Op, fmt_operation};
 /// An operation that a thread performed in a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Attempt {
-    /// What it was.
+    /// The attempted operation.
     pub op: Op,
     /// The channel it was on, or the lock, as far as that is known by then; `None` for
     /// selections.
@@ -29,12 +29,12 @@ pub enum Cause {
     Mismatch {
         /// The next event of its log.
         expected: Event,
-        /// What it did.
+        /// The operation that it attempted instead.
         actual: Attempt,
     },
     /// It went on after the last thing that it did in the recording.
     Beyond {
-        /// What it did.
+        /// The operation that it attempted.
         actual: Attempt,
     },
     /// Its next event cannot come about: nobody who could bring it about can move.

@@ -1,4 +1,5 @@
-//! Who waits, who may leave the log when nobody can move, and the report.
+//! The waiting threads, the choice of the thread that leaves its log when no thread can move, and
+//! the report.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! What the threads of a replay wait for, and what becomes of those that wait.
+//! The waits of a replay's threads, and how each wait ends.
 //!
 //! A thread that can go on does so without this: it follows its own
 //! [log](super::follow), and what it does to a channel or a lock is seen there
@@ -50,7 +50,7 @@ pub(super) struct Wait {
     pub(super) probe: bool,
     pub(super) end_of_log: bool,
     pub(super) timed: bool,
-    /// What else is watched, and how far it has to come to be of interest.
+    /// Another watched object, and the count that it has to reach.
     pub(super) watch: Option<(Watch, u64)>,
     /// Waits for others as the program says, not for its log: leaving that would not
     /// help.
@@ -105,7 +105,7 @@ impl Wait {
         }
     }
 
-    /// What is waited for at one of them.
+    /// The message or slot that is awaited at one of them.
     fn awaited(&self, arm: &Watched) -> Awaited {
         match (self.want, arm.send) {
             (Want::Exactly(_, Need::Message(tag)), None) => Awaited::message(tag),
@@ -127,7 +127,7 @@ impl Wait {
     }
 }
 
-/// Who brings about what a thread waits for elsewhere.
+/// The origin of an event that a thread waits for elsewhere.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Source {
     /// A thread of this process.
@@ -140,7 +140,7 @@ pub(crate) enum Source {
     Anywhere,
 }
 
-/// What threads wait for besides channels.
+/// The objects besides channels that threads wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Watch {
     /// A lock or the like, by its address, which stays while somebody waits there.
@@ -181,7 +181,7 @@ pub(super) struct World {
     pub(super) absent: FxHashMap<ThreadId, (Dti, Cursor)>,
     pub(super) chans: Vec<Chan>,
     pub(super) free: Vec<usize>,
-    /// Who watches what, from which number on.
+    /// The watching threads of each object, each with the number that it waits for.
     watchers: FxHashMap<Watch, Vec<(ThreadId, u64)>>,
     pub(super) waiting: usize,
     /// Whether the search for stalls sleeps until somebody waits.
@@ -420,7 +420,7 @@ impl World {
         })
     }
 
-    /// Who waits at the end of its log with the message that this is a wait for.
+    /// The thread that waits at the end of its log and still has the awaited message to send.
     fn unlogged_sender(&self, wait: &Wait) -> Option<ThreadId> {
         let (chan, tag) = wait.message()?;
         let wait = self.threads.get(&tag.sender())?.wait.as_ref()?;
@@ -429,7 +429,8 @@ impl World {
         sends.then_some(tag.sender())
     }
 
-    /// What is watched has come to `reached`: tells those for whom that is enough.
+    /// Notes that the watched object has come to `reached`, and tells the threads that wait for
+    /// that.
     pub(super) fn touch(&mut self, watch: Watch, reached: u64) {
         let Some(watchers) = self.watchers.get(&watch) else {
             return;

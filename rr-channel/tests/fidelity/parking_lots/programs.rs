@@ -224,7 +224,7 @@ fn wait_for() -> Outcome {
     })
 }
 
-/// Who initializes, and who sees what meanwhile.
+/// The initializing thread, and the states that others see meanwhile.
 fn once() -> Outcome {
     let onces: Vec<_> = (0..40).map(|_| Once::new()).collect();
     let calls = Mutex::new(Vec::new());

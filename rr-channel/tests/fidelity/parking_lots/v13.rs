@@ -29,7 +29,7 @@ pub(super) fn read_again<T>(lock: &Recursive<T>) -> lot::RecursiveRwLockReadGuar
 #[path = "programs.rs"]
 pub(crate) mod programs;
 
-/// Who waits for an initialization, and what that has come to by then.
+/// The threads that wait for an initialization, and its state by then.
 pub(crate) fn once_wait() -> Outcome {
     let onces: Vec<_> = (0..40).map(|_| lot::Once::new()).collect();
     let made = lot::Once::new_completed();
