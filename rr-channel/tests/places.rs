@@ -147,7 +147,7 @@ fn every_operation_has_its_place() {
 }
 
 #[test]
-fn what_messages_hold_is_recorded_on_request() {
+fn message_contents_are_recorded_on_request() {
     let held = |payload: &str| -> Vec<(u64, Content)> {
         let dir = tempfile::tempdir().unwrap();
         let output = program_with("record", dir.path(), payload);

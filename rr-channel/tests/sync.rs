@@ -46,7 +46,7 @@ fn everything_is_send_sync_and_unwind_safe_as_in_std() {
 }
 
 #[test]
-fn what_is_locked_may_be_unsized() {
+fn a_locked_value_may_be_unsized() {
     let lock: &Mutex<[i32]> = &Mutex::new([1, 2, 3]);
     lock.lock().unwrap()[1] = 5;
     assert_eq!(&*lock.lock().unwrap(), &[1, 5, 3]);
@@ -102,7 +102,7 @@ fn a_mutex_excludes() {
 }
 
 #[test]
-fn a_mutex_that_is_held_cannot_be_had_by_trying() {
+fn a_held_mutex_refuses_try_lock() {
     let lock = Mutex::new(1);
     let guard = lock.lock().unwrap();
     assert!(matches!(lock.try_lock(), Err(TryLockError::WouldBlock)));
@@ -128,7 +128,7 @@ fn a_panic_with_a_guard_poisons_until_it_is_cleared() {
 }
 
 #[test]
-fn a_lock_that_is_poisoned_says_so_when_it_is_opened() {
+fn into_inner_reports_poison() {
     let lock = Mutex::new(1);
     panicking(|| {
         let _guard = lock.lock().unwrap();
@@ -274,12 +274,12 @@ fn a_barrier_has_one_leader_each_time() {
 }
 
 #[test]
-fn a_barrier_for_nobody_stops_nobody() {
+fn a_barrier_for_zero_threads_blocks_no_thread() {
     assert!(Barrier::new(0).wait().is_leader());
 }
 
 #[test]
-fn nobody_is_past_a_once_before_it_is_done() {
+fn no_call_returns_before_the_once_is_done() {
     let (once, done) = (Once::new(), AtomicUsize::new(0));
     thread::scope(|s| {
         for _ in 0..4 {

@@ -406,7 +406,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_id_is_refused() {
+    fn invalid_ids_are_refused() {
         for text in [
             "", "/1", "main/", "main/x", "main/-1", "main/+", "main/~", "main/++1", "main/é", "a%",
             "a%zz", "a#", "a#1#2", "@", "@0", "@0:", "@1:2", "@0.x:2", "@0.+1:2",

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_payload_is_refused() {
+    fn invalid_payload_lines_are_refused() {
         for line in [
             "x",
             "1",

@@ -119,18 +119,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_there_is_taken_without_asking() {
+    fn messages_already_there_are_taken_without_asking() {
         assert_eq!(asks(100, 50), 2);
     }
 
     #[test]
-    fn what_comes_alone_is_asked_for_less_often() {
+    fn single_messages_are_asked_for_less_often() {
         // Sixteen times, and then 64 times not.
         assert_eq!(asks(800, 1), 160);
     }
 
     #[test]
-    fn who_waits_for_answers_does_not_pause() {
+    fn a_receiver_of_answers_does_not_pause() {
         // Before and after a pause, and then sixteen times not.
         assert_eq!(asks(1700, 0), 200);
     }

@@ -550,7 +550,7 @@ mod tests {
     }
 
     #[test]
-    fn who_tries_patience_comes_after_all_others() {
+    fn a_thread_that_exceeds_the_patience_comes_after_all_others() {
         let mut table = Table::default();
         let later = Instant::now() + Duration::from_secs(3600);
         for number in 1..4 {
@@ -582,7 +582,7 @@ mod tests {
     }
 
     #[test]
-    fn the_kernel_says_who_runs() {
+    fn the_kernel_reports_running_threads() {
         let own = File::open("/proc/thread-self/stat").unwrap();
         assert_eq!(is_running(&own), Some(true));
         let (tell, told) = std::sync::mpsc::channel();

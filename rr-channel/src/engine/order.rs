@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_for_good() {
+    fn a_lock_keeps_its_name() {
         let order = Order::new();
         assert_eq!(order.name(), None);
         let name = |number| ChannelId {

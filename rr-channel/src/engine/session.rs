@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_seed_is_named() {
+    fn an_invalid_seed_is_named() {
         let seed = Some(OsStr::new("dice"));
         let err = Started::start(None, "unused", seed).unwrap_err();
         insta::assert_snapshot!(err, @"RR_CHANNEL_CHAOS=dice is not a seed: use a whole number, or two as SEED:LENGTH; running as if off");
@@ -538,7 +538,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused() {
+    fn an_invalid_recording_is_refused() {
         let dir = tempfile::tempdir().unwrap();
         let missing = load(&mut home(dir.path())).unwrap_err();
         assert!(matches!(

@@ -615,7 +615,7 @@ mod tests {
 
     /// A value that is not what it says, or not all of what was sent.
     #[test]
-    fn a_plain_message_is_foreign_whatever_it_holds() {
+    fn a_plain_message_is_foreign_with_any_content() {
         let (tx, rx) = raw::channel::<(u8, u64)>().unwrap();
         tx.send((1, 2)).unwrap();
         let rx: raw::IpcReceiver<Arrival<u8>> = rx.to_opaque().to();

@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_that_one_does_is_lost_on_another() {
+    fn no_update_is_lost_between_threads() {
         let count = if cfg!(miri) { 20 } else { 20_000 };
         let lock = SpinLock::new((0, vec![0]));
         thread::scope(|scope| {

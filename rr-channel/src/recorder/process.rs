@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_is_told_who_it_is_and_where_its_log_is() {
+    fn a_child_gets_its_identity_and_the_place_of_its_log() {
         let pid = std::process::id();
         let child = home().child(2).child(1);
         assert_eq!(
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn only_who_is_meant_is() {
+    fn a_claim_holds_only_for_the_named_process() {
         let check = |text: String| Claim::parse(&text).unwrap().check().map(|(path, _)| path);
         let (pid, parent) = (std::process::id(), sys::parent());
         assert_eq!(check(pid.to_string()), Some(ProcessPath::first()));

@@ -84,7 +84,7 @@ fn a_state_that_lasts_for_one_of_many_steps() {
 }
 
 #[test]
-fn a_selection_of_what_comes_last() {
+fn a_selection_of_the_last_message() {
     finds("stop_overtakes", None);
 }
 

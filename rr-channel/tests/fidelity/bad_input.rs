@@ -35,7 +35,7 @@ fn an_unwritable_directory_runs_as_if_off() {
 /// The limit of a file's size stands for the size of a disk: to whoever writes it is an error
 /// as well, and everybody may set it.
 #[test]
-fn when_a_disk_is_full_the_program_goes_on_without_its_recording() {
+fn a_full_disk_ends_the_recording_and_not_the_program() {
     for (blocks, says) in [
         (0, "cannot record to"),
         (4, "cannot record thread"),

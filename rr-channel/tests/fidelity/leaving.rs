@@ -35,7 +35,7 @@ fn outcome_of(run: &Run, name: &str) -> String {
 }
 
 #[test]
-fn a_thread_that_does_other_things_leaves_its_log_and_the_rest_stays() {
+fn one_diverging_thread_leaves_its_log_and_the_others_stay() {
     let (recorded, replayed) = diverge("diverging");
     assert_eq!(
         outcome_of(&replayed, "faithful"),
@@ -206,7 +206,7 @@ fn a_replay_with_other_lock_acquisitions_goes_on() {
 
 /// The new recording of a replay notes when a lock was acquired, not when it should have been.
 #[test]
-fn a_turn_that_others_overtake_is_recorded_where_it_came() {
+fn an_overtaken_acquisition_is_recorded_at_its_actual_position() {
     let dir = tempfile::tempdir().unwrap();
     let recorded = record("lock_diverging overtaken", dir.path());
     assert_eq!(recorded.outcome, ["order [1, 2]"]);

@@ -173,7 +173,7 @@ fn notify_all_with_several_waiters() {
 }
 
 #[test]
-fn notifications_of_what_no_mutex_guards() {
+fn notifications_without_a_guarded_condition() {
     check("unguarded_notify");
 }
 
@@ -538,7 +538,7 @@ fn random_programs_with_locks() {
 
 /// Each of two processes records, or is off.
 #[test]
-fn processes_understand_each_other_in_whatever_mode() {
+fn processes_in_different_modes_understand_each_other() {
     for (ours, theirs) in [(false, false), (false, true), (true, false), (true, true)] {
         let dir = tempfile::tempdir().unwrap();
         let mut run = Run::of("ipc converse");
@@ -558,7 +558,7 @@ fn processes_understand_each_other_in_whatever_mode() {
 }
 
 #[test]
-fn a_process_that_is_not_meant_is_left_alone() {
+fn a_process_outside_the_recording_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();
     let run = Run::of("many_senders")
         .env("RR_CHANNEL", "record")

@@ -335,7 +335,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sender_is_one_that_there_may_be() {
+    fn a_sender_beyond_the_limit_is_refused() {
         let last = ThreadId::LIMIT - 1;
         for (sender, read) in [
             (0, Some(0)),

@@ -146,7 +146,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_unpacked_at_once_is_what_is_read_one_by_one(
+        fn unpacked_runs_equal_events_read_one_by_one(
             events in events(),
             looks in prop::collection::vec(any::<bool>(), 1..9),
         ) {

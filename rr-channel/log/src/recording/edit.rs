@@ -85,7 +85,7 @@ mod tests {
     use crate::recording::Recording;
 
     #[test]
-    fn what_is_written_is_read() {
+    fn edited_events_read_back() {
         let dir = tempfile::tempdir().unwrap();
         let event = Event {
             op: Op::IsLocked,

@@ -486,7 +486,7 @@ mod tests {
     }
 
     #[test]
-    fn what_channels_carry_is_read() {
+    fn message_types_of_channels_are_read() {
         let text = session_header("p") + "thread 0 main\ncarries 0 1 (u8, &str)\n";
         let recording = check(&text).unwrap();
         let channel = ChannelId {
@@ -531,7 +531,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_recording_is_refused() {
+    fn an_invalid_recording_is_refused() {
         for text in [
             "",
             "shopping list",

@@ -548,7 +548,7 @@ pub(crate) mod tests {
         }
 
         #[test]
-        fn what_is_counted_without_the_writer_reads_back(events in events()) {
+        fn events_counted_without_the_writer_read_back(events in events()) {
             let bytes = counted(&events);
             prop_assert_eq!(&bytes, &written(&events, false));
             prop_assert_eq!(read(&bytes), events);

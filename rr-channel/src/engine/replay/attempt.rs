@@ -360,7 +360,7 @@ mod tests {
 
     /// Errors in this protocol show in a release build, or under miri.
     #[test]
-    fn who_waits_for_readiness_sees_that_it_was_there_or_is_told() {
+    fn a_wait_for_readiness_sees_the_message_or_is_notified() {
         let count = if cfg!(miri) { 50 } else { 20_000 };
         let queues: Vec<_> = (0..count).map(|_| Queue::new()).collect();
         let rounds = [AtomicUsize::new(0), AtomicUsize::new(0)];

@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_is_given_its_own_first() {
+    fn a_thread_gets_its_own_draws_first() {
         let mut draws = draws(&[
             (0, Op::Random, &[1; 16]),
             (1, Op::Random, &[2; 16]),
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_drawn_in_another_way_is_left() {
+    fn draws_of_another_kind_are_left() {
         let mut draws = draws(&[(0, Op::RandomSeed, &[1; 16]), (0, Op::Random, &[2; 9])]);
         let mut take = |op, length| draws.take(ThreadId(0), op, length);
         assert_eq!(take(Op::Random, 16), None);
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_draw_that_was_cut_off_is_none() {
+    fn a_truncated_draw_is_ignored() {
         let mut draws = Draws::default();
         let event = Event {
             op: Op::Random,

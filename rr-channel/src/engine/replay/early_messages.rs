@@ -231,7 +231,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_overtakes_what_was_sent_before_it() {
+    fn no_message_overtakes_an_earlier_one() {
         let count = if cfg!(miri) { 20 } else { 20_000 };
         let queues = QUEUES as u32;
         // All queues are there, so it takes some time to look into them.
@@ -288,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_stash_gives_all_and_refuses_more() {
+    fn a_closed_queue_yields_all_messages_and_refuses_more() {
         let (queues, mut early_messages) =
             early_messages(&[(2, 5), (1, 0), (3, 0), (2, 6), (2, 7)]);
         assert!(early_messages.take(tag(1, 0)).is_some());

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_is_dropped_once_with_its_words_or_by_who_has_it() {
+    fn a_value_is_dropped_once_by_its_words_or_its_owner() {
         let small = Arc::new(());
         let large = (Arc::clone(&small), [0_u64; 9]);
         let words = [Words::of(Arc::clone(&small)), Words::of(large)];

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_is_told_of_what_it_waits_for() {
+    fn a_waiting_thread_is_notified_of_the_awaited_message() {
         let flow = Flow::new(Some(4));
         let tag = |number| Tag::new(ThreadId(1), number);
         assert!(!flow.awaits_message(tag(0)));
@@ -362,7 +362,7 @@ mod tests {
 
     /// If one of the two is not told, this does not end; miri finds it.
     #[test]
-    fn two_that_wait_for_each_other_in_turn_are_told() {
+    fn threads_that_wait_for_each_other_in_turn_are_notified() {
         let count = if cfg!(miri) { 6 } else { 2000 };
         let tag = |number| Tag::new(ThreadId(1), number);
         for capacity in [1, 2] {

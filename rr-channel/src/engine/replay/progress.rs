@@ -424,14 +424,14 @@ mod tests {
     }
 
     #[test]
-    fn who_cannot_move_is_stuck_at_once() {
+    fn a_replay_that_cannot_move_is_stuck_at_once() {
         let (verdict, after) = verdict(usual(), |_| STILL);
         assert_eq!(verdict, Verdict::Stuck);
         assert!(after < Duration::from_millis(100), "{after:?}");
     }
 
     #[test]
-    fn who_waits_for_the_outside_now_and_then_is_not_stuck() {
+    fn occasional_waits_for_the_outside_are_not_stuck() {
         let (verdict, _) = verdict(usual(), |number| Look {
             motion: match number % u64::from(LOOKS) {
                 0 => Motion::Outside,
@@ -443,7 +443,7 @@ mod tests {
     }
 
     #[test]
-    fn who_wakes_now_and_then_is_not_stuck() {
+    fn a_thread_that_wakes_occasionally_is_not_stuck() {
         let mut seen = Seen::new(Patience::new(Duration::MAX, 1.0));
         for switches in 0..100_000 {
             let look = Look { switches, ..STILL };
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn time_decides_by_what_still_moves() {
+    fn patience_depends_on_what_still_moves() {
         #[track_caller]
         fn check(look: impl FnMut(u64) -> Look, seconds: u64) {
             let (verdict, after) = verdict(usual(), look);
@@ -493,7 +493,7 @@ mod tests {
     }
 
     #[test]
-    fn who_follows_a_log_is_waited_for() {
+    fn a_thread_that_follows_its_log_is_waited_for() {
         let mut seen = Seen::new(usual());
         for number in 0..1_000_000 {
             let look = Look {
@@ -521,7 +521,7 @@ mod tests {
     }
 
     #[test]
-    fn once_it_is_late_the_next_one_is_so_sooner() {
+    fn repeated_late_verdicts_come_sooner() {
         let mut seen = Seen::new(usual());
         let look = Look {
             motion: Motion::Outside,
@@ -565,7 +565,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_woken_is_awake() {
+    fn a_woken_thread_is_awake() {
         assert!(is_awake("Name:\tx\nState:\tR (running)\nTgid:\t5\n"));
         assert!(!is_awake("Name:\tR\nState:\tS (sleeping)\nTgid:\t5\n"));
         assert!(!is_awake("Name:\tx\n"));
@@ -583,7 +583,7 @@ mod tests {
 
     /// Of a thread that sleeps until a deadline.
     #[test]
-    fn who_listens_is_blocked_when_it_has_looked() {
+    fn a_listening_thread_is_blocked_after_a_vain_look() {
         let (tell, told) = mpsc::channel();
         let (stop, stopped) = mpsc::channel::<()>();
         let sleeper = thread::spawn(move || {
@@ -606,7 +606,7 @@ mod tests {
 
     /// As one does that finds the world locked, which it is during a look.
     #[test]
-    fn who_listens_can_go_on_though_it_sleeps_for_a_lock() {
+    fn a_listening_thread_asleep_at_a_lock_can_go_on() {
         let lock = Mutex::new(());
         let held = lock.lock().unwrap();
         let (tell, told) = mpsc::channel();

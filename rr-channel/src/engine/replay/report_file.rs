@@ -111,7 +111,7 @@ mod tests {
     use rr_channel_log::identity::Dti;
 
     #[test]
-    fn the_summary_names_what_was_left() {
+    fn the_summary_names_the_unused_logs() {
         let progress = |thread, consumed| Progress {
             thread,
             consumed,

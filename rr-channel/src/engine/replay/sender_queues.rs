@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_closed_one_refuses_everybody() {
+    fn a_closed_queue_refuses_all_senders() {
         let queues = SenderQueues::new();
         queues.put(tag(1, 0), "kept").unwrap();
         queues.close();

@@ -49,7 +49,7 @@ mod tests {
 
     /// If one of the two is not told, this does not end; miri finds it.
     #[test]
-    fn two_that_take_turns_at_a_lock_are_told() {
+    fn threads_that_alternate_at_a_lock_are_notified() {
         let count = if cfg!(miri) { 10 } else { 2000 };
         let order = &Order::new();
         let (told, world) = &(Condvar::new(), Mutex::new(0));

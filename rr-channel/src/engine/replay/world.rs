@@ -572,7 +572,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sent_what_a_log_names_goes_on_behind_the_end_of_its_own() {
+    fn a_sender_past_its_log_goes_on_when_its_message_is_awaited() {
         assert!(is_told(3));
         assert!(!is_told(4));
         assert!(!is_told(2));
