@@ -1,21 +1,21 @@
-//! When a remote cache is left alone.
+//! Limits the use of a failing or slow remote cache.
 //!
-//! Two things keep a bad remote from slowing a build down. The [`Breaker`] stops
-//! asking one that fails, and tries again after pauses that grow. [`Patience`]
-//! limits the time that a build waits for one that works and is slow: to a part of
-//! how long the build runs, and what its answers have saved.
+//! Two mechanisms keep a bad remote cache from slowing a build down. The [`Breaker`] stops
+//! requests to one that fails, and retries after increasing pauses. [`Patience`] limits the time
+//! that a build waits for a slow one: to a share of the build's duration, plus the time that its
+//! results have saved.
 //!
 //! Neither reads a clock: the time is an argument.
 
 use std::time::{Duration, Instant};
 
-/// As many failures in a row as are put down to chance.
+/// Number of consecutive failures that are tolerated.
 const CHANCES: u32 = 2;
-/// The first pause, and the longest.
+/// The first and the longest pause.
 const PAUSE: Duration = Duration::from_secs(5);
 const LONGEST: Duration = Duration::from_secs(160);
 
-/// Counts failures in a row.
+/// Counts consecutive failures.
 #[derive(Debug, Default)]
 pub struct Breaker {
     failures: u32,
@@ -25,18 +25,18 @@ pub struct Breaker {
 }
 
 impl Breaker {
-    /// Whether to ask at all.
+    /// Whether a request is allowed.
     pub fn allows(&self, now: Instant) -> bool {
         !self.for_good && self.until.is_none_or(|until| now >= until)
     }
 
-    /// It answered.
+    /// Notes a successful request.
     pub fn succeeded(&mut self) {
         self.failures = 0;
         self.until = None;
     }
 
-    /// It failed.
+    /// Notes a failed request.
     pub fn failed(&mut self, now: Instant) {
         self.failures += 1;
         // After a pause, one failure is enough.
@@ -47,16 +47,16 @@ impl Breaker {
         }
     }
 
-    /// It failed in a way that does not pass: nobody is there, or we may not ask.
+    /// Notes a permanent failure: the server does not exist, or access is denied.
     pub fn gave_up(&mut self) {
         self.for_good = true;
     }
 }
 
-/// Of the time of a build, one part in so many may be waiting.
+/// The share of a build's time that may be waiting: one part in this number.
 const PART: u32 = 20;
 
-/// How long a build is kept waiting.
+/// Limits the waiting time of a build.
 #[derive(Debug)]
 pub struct Patience {
     began: Instant,
@@ -66,8 +66,8 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// For a build that begins, and may wait for `advance` before it is known how long
-    /// it takes.
+    /// Creates it for a build that starts now. The build may wait for `advance` before its
+    /// duration is known.
     pub fn new(now: Instant, advance: Duration) -> Self {
         Self {
             began: now,
@@ -77,18 +77,18 @@ impl Patience {
         }
     }
 
-    /// How long it may wait now.
+    /// Returns how long the build may wait now.
     pub fn left(&self, now: Instant) -> Duration {
         let part = now.saturating_duration_since(self.began) / PART;
         (self.advance + part + self.saved).saturating_sub(self.spent)
     }
 
-    /// It waited.
+    /// Adds waiting time.
     pub fn spent(&mut self, time: Duration) {
         self.spent += time;
     }
 
-    /// A program was skipped that had taken so long.
+    /// Adds the saved time of a skipped program.
     pub fn saved(&mut self, time: Duration) {
         self.saved += time;
     }

@@ -1,17 +1,16 @@
-//! A result with its contents, in one piece.
+//! Bundles: a result with its contents in one piece.
 //!
-//! A result of a whole build has dozens of small contents, and a server looks each of
-//! them up, reads it and sends it by itself, packed without the others. So beside path
-//! sets stands, where it is short, a *bundle*: the newest result, and behind it all its
-//! contents in one piece of zstd. It comes along with the path sets, and then one round
-//! trip brings all there is; and it is a fraction as long as the contents, because those of
-//! one build resemble each other (a library repeats the objects that it was made of). It
-//! is never needed: where there is none, it is another result, or most contents are there
-//! already, everything is asked for as ever.
+//! A result of a whole build has dozens of small contents, and a server looks up, reads and sends
+//! each of them separately. So a short result has a *bundle* next to its path sets: the newest
+//! result, followed by all its contents in one zstd stream. The server sends it with the path
+//! sets, so that one round trip suffices. A bundle is much smaller than the separate contents,
+//! because those of one build are similar (a library repeats its objects). No lookup depends on
+//! it. If there is none, it has another result, or most contents exist already, everything is
+//! requested as usual.
 //!
-//! A bundle is a header (`"pcb"`, a version byte), the result's key, the length of the
-//! result, the result as [`super::codec`] packs it, and the contents. Nothing in it is
-//! verified here but lengths: contents have digests, and a result is checked like any.
+//! A bundle is a header (`"pcb"`, a version byte), the result's key, the length of the result, the
+//! result as encoded by [`super::codec`], and the contents. Decoding verifies lengths only:
+//! contents have digests, and a result is checked like any other.
 
 use std::io;
 use std::sync::Arc;
@@ -21,26 +20,26 @@ use crate::store::Shared;
 
 const MAGIC: &[u8; 3] = b"pcb";
 pub(crate) const VERSION: u8 = 1;
-/// Where bundles begin, in contents: those of one compiler are quickly asked for.
+/// Minimal number of contents in a bundle: the few contents of one compiler are quickly requested.
 pub const LEAST: usize = 4;
-/// Contents that are longer have no bundle, in bytes, all together.
+/// Maximal total length of contents in a bundle, in bytes.
 pub const MAX_CONTENTS: u64 = 4 << 20;
-/// The longest bundle, in bytes: it comes to everybody who asks for path sets, and is
-/// stored besides its contents.
+/// Maximal length of a bundle, in bytes: every request for path sets returns it, and it is stored
+/// in addition to its contents.
 pub const MAX: usize = 512 << 10;
-/// How hard zstd tries. It is done once, in the background.
+/// The compression level of zstd. Compression runs once, in the background.
 const LEVEL: i32 = 3;
 
-/// Whether contents of these lengths are worth a bundle.
+/// Whether contents of these lengths justify a bundle.
 pub fn is_worth(lengths: impl ExactSizeIterator<Item = u64>) -> bool {
     lengths.len() >= LEAST && lengths.fold(0, u64::saturating_add) <= MAX_CONTENTS
 }
 
-/// Makes a bundle of a packed result and of contents that stand one behind the other;
-/// `None` if it would be too long.
+/// Makes a bundle of an encoded result and its concatenated contents; `None` if it would be too
+/// long.
 ///
 /// # Errors
-/// Those of zstd, which has none for a buffer.
+/// Errors of zstd, which do not occur for a buffer.
 pub fn encode(key: Key, result: &[u8], contents: &[u8]) -> io::Result<Option<Vec<u8>>> {
     let packed = zstd::bulk::compress(contents, LEVEL)?;
     let Ok(length) = u32::try_from(result.len()) else {
@@ -58,22 +57,22 @@ pub fn encode(key: Key, result: &[u8], contents: &[u8]) -> io::Result<Option<Vec
     Ok((bytes.len() <= MAX).then_some(bytes))
 }
 
-/// A bundle, taken apart.
+/// A decoded bundle.
 #[derive(Debug, Clone)]
 pub struct Bundle {
-    /// Where the result stands.
+    /// The key of the result.
     pub key: Key,
-    /// The result, packed.
+    /// The result, encoded.
     pub result: Vec<u8>,
-    /// The contents, packed.
+    /// The contents, compressed.
     contents: Shared,
 }
 
 impl Bundle {
-    /// Takes a bundle apart.
+    /// Decodes a bundle.
     ///
     /// # Errors
-    /// What is wrong with the bytes.
+    /// The defect of the bytes.
     pub fn decode(bytes: Vec<u8>) -> Result<Self, FormError> {
         if bytes.len() > MAX {
             return Err(FormError::Large);
@@ -98,10 +97,10 @@ impl Bundle {
         })
     }
 
-    /// The contents, which have these lengths; nobody has verified them yet.
+    /// Returns the contents, which have these lengths. They are not verified.
     ///
     /// # Errors
-    /// When it is something else, or there is less or more in it.
+    /// Fails if the data is invalid, or has another total length.
     pub fn contents(&self, lengths: &[u64]) -> io::Result<Vec<Shared>> {
         let wrong = || io::Error::from(io::ErrorKind::InvalidData);
         let all = lengths.iter().copied().fold(0, u64::saturating_add);

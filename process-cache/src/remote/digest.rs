@@ -1,31 +1,31 @@
-//! Digests as a remote cache names them.
+//! Digests used by remote caches.
 //!
-//! We know contents by their BLAKE3 digest. A server that knows BLAKE3 is asked by
-//! it; others insist on SHA-256, and then a result says for each of its contents
-//! both. What comes back is compared with the BLAKE3 digest in any case.
+//! pcache identifies contents by their BLAKE3 digest, and uses it with servers that support it.
+//! Others require SHA-256; then a result contains both digests of each of its contents. Received
+//! contents are compared with the BLAKE3 digest in any case.
 
 use sha2::Digest as _;
 
 use crate::model::fact::Digest;
 
-/// How a server digests.
+/// The digest function of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Function {
-    /// As we do.
+    /// BLAKE3, as in the store.
     Blake3,
-    /// SHA-256, which every server knows.
+    /// SHA-256, which every server supports.
     Sha256,
 }
 
 impl Function {
-    /// The digest of some bytes.
+    /// Returns the digest of some bytes.
     pub fn of(self, bytes: &[u8]) -> Wire {
         let mut hasher = self.hasher();
         hasher.update(bytes);
         hasher.finish()
     }
 
-    /// A digest in the making.
+    /// Creates a hasher.
     pub fn hasher(self) -> Hasher {
         let state = match self {
             Self::Blake3 => State::Blake3(Box::default()),
@@ -35,22 +35,22 @@ impl Function {
     }
 }
 
-/// The digest by which a server names a content.
+/// The digest of a content at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Wire {
-    /// Its digest by the function that was agreed on.
+    /// Its digest by the agreed function.
     pub hash: [u8; 32],
     /// Its length in bytes.
     pub size: u64,
 }
 
 impl Wire {
-    /// The digest in hexadecimal digits.
+    /// Returns the digest in hexadecimal digits.
     pub fn hex(&self) -> String {
         Digest(self.hash).to_string()
     }
 
-    /// From hexadecimal digits and a length; `None` for anything else.
+    /// Parses hexadecimal digits and a length; `None` for anything else.
     pub fn parse(hex: &str, size: i64) -> Option<Self> {
         let mut hash = [0; 32];
         let (pairs, []) = hex.as_bytes().as_chunks::<2>() else {
@@ -68,7 +68,7 @@ impl Wire {
     }
 }
 
-/// A digest in the making.
+/// Computes a digest.
 #[derive(Debug, Clone)]
 pub struct Hasher {
     state: State,
@@ -82,7 +82,7 @@ enum State {
 }
 
 impl Hasher {
-    /// Takes in more.
+    /// Hashes more bytes.
     pub fn update(&mut self, bytes: &[u8]) {
         self.size += bytes.len() as u64;
         match &mut self.state {
@@ -91,7 +91,7 @@ impl Hasher {
         }
     }
 
-    /// The digest of all bytes so far.
+    /// Returns the digest of all bytes so far.
     pub fn finish(self) -> Wire {
         let hash = match self.state {
             State::Blake3(hasher) => *hasher.finalize().as_bytes(),

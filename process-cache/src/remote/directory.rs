@@ -1,4 +1,4 @@
-//! A remote cache in a directory that several machines or users see.
+//! A remote cache in a directory that several machines or users share.
 //!
 //! ```text
 //! <root>/entries/ab/…    what stands under a key: the blob's digest and length
@@ -6,9 +6,9 @@
 //!        tmp/            files being written; renamed into place
 //! ```
 //!
-//! A name appears by rename only, and everything that is read is verified, so any
-//! number may read and write at once. Nothing is removed: that is left to whoever
-//! owns the directory (`find -atime`, say).
+//! A name appears by rename only, and all data read is verified, so that any number of processes
+//! may read and write at once. pcache removes nothing: the owner of the directory does this (for
+//! example with `find -atime`).
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -20,17 +20,17 @@ use super::digest::{Function, Wire};
 use super::protocol::{Backend, Entry, Failure, Offer, Reply, Result, Want};
 use crate::model::fact::Digest;
 
-/// A blob's digest and length.
+/// Length of an entry: a blob's digest and length (bytes).
 const ENTRY: usize = 40;
 
-/// A directory that serves as a remote cache.
+/// A directory used as a remote cache.
 #[derive(Debug, Clone)]
 pub struct Directory {
     root: PathBuf,
 }
 
 impl Directory {
-    /// In this directory, which must be there.
+    /// Uses this directory, which must exist.
     pub fn new(root: PathBuf) -> Self {
         Self { root }
     }
@@ -40,7 +40,7 @@ impl Directory {
         match File::open(self.entry_path(key)) {
             Ok(file) => file.take(ENTRY as u64 + 1).read_to_end(&mut bytes),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A directory that is not there is no empty one.
+                // A missing directory differs from an empty one.
                 fs::metadata(&self.root).map_err(unreachable)?;
                 return Ok(None);
             }
@@ -115,7 +115,7 @@ impl Directory {
                 .tempfile_in(tmp)?;
             io::copy(from, &mut file)?;
             file.flush()?;
-            // The root itself is not made: what was to be mounted there may be missing.
+            // The root itself is not created: a file system may not be mounted there yet.
             if let Some(shard) = path.parent() {
                 shard.parent().map_or(Ok(()), make_dir)?;
                 make_dir(shard)?;

@@ -1,4 +1,4 @@
-//! Looking a unit up in a remote cache.
+//! Looks up a unit in a remote cache.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -20,21 +20,21 @@ use crate::platform::lock::lock;
 use crate::relocation::Relocation;
 use crate::store::{Incoming, Shared, Store};
 
-/// Less than this (before anything is known of a result) is no time to ask.
+/// Minimal remaining time for a request, before a result is known.
 const LEAST: Duration = Duration::from_millis(2);
-/// Fetching may take this much longer than running would.
+/// Extra time that a download may take beyond the duration of the program.
 const GRACE: Duration = Duration::from_millis(500);
-/// No more than this is fetched before a result is known to be the one, in bytes.
+/// Maximal size of contents downloaded before the result is known, in bytes.
 const EARLY: u64 = 64 << 20;
-/// A batch of the decision tree that a result becomes part of, at first.
+/// Initial number of facts in a batch of the stored decision tree.
 const BATCH: usize = 32;
 
 impl Remote {
-    /// A result whose facts all hold, if there is one; by then it is in the store,
-    /// with its contents.
+    /// Looks for a result whose facts all hold. When this returns, the result is in the store with
+    /// its contents.
     ///
     /// # Errors
-    /// Why a result was refused, in words.
+    /// The reason why a result was refused.
     pub(super) fn lookup(
         &self,
         relocation: Option<&Relocation>,
@@ -133,7 +133,7 @@ impl Remote {
         self.bounds
             .check(here, &keyed.inherited)
             .map_err(Stop::refused)?;
-        // From here on we know what it saves.
+        // From here on the saved time is known.
         let end = end + GRACE + Duration::from_micros(stored.outcome.wall_us);
         let named: FxHashSet<_> = super::check::contents(&stored.outcome).collect();
         let needed = stored.contents.iter();
@@ -151,13 +151,12 @@ impl Remote {
         let Some(relocation) = relocation else {
             return Ok(Some(Box::new(stored.outcome)));
         };
-        // That it does not fit this place is no reason to complain.
+        // A result that does not fit this directory is no failure.
         let admitted = relocation.admit(&self.store, stored.outcome, keyed);
         Ok(admitted.ok().map(Box::new))
     }
 
-    /// Has the result that a hint names be fetched, if the near questions have its
-    /// answers.
+    /// Requests the result that a hint names, if the near queries have the expected answers.
     fn early<'s>(
         &self,
         running: &Running,
@@ -182,7 +181,7 @@ impl Remote {
             let [backend, _] = &running.backends;
             let (backend, key) = (backend.clone(), hint.result);
             let wants = wants(&self.store, hint.contents.iter())?;
-            // It is of the newest.
+            // The bundle belongs to the newest result.
             let bundle = bundle.take_if(|_| sets.hints.first() == Some(hint));
             let hint = hint.clone();
             let task = async move {
@@ -193,7 +192,7 @@ impl Remote {
                 let keys = [Some(key)];
                 let (found, fetched) =
                     tokio::join!(result(&backend, &keys), fetch(&backend, wants));
-                // What failed is asked for again, and fails again.
+                // A failed request is repeated later, and fails again.
                 let (_, bytes) = found.ok().flatten()?;
                 Some((bytes, fetched.unwrap_or(0)))
             };
@@ -203,7 +202,7 @@ impl Remote {
         Ok(None)
     }
 
-    /// The newest result among these, and which of them it is.
+    /// Returns the newest result among these, and its index.
     fn result(
         &self,
         running: &Running,
@@ -240,7 +239,7 @@ impl Remote {
     }
 }
 
-/// A result that is on its way before it is known to be the one.
+/// A result requested before it is known to be the right one.
 struct Early {
     key: Key,
     task: JoinHandle<Option<(Vec<u8>, u64)>>,
@@ -248,7 +247,7 @@ struct Early {
 
 impl Early {
     async fn done(&mut self) -> Result<Option<(Vec<u8>, u64)>, Stop> {
-        // What ended otherwise is asked for again.
+        // After another failure, the result is requested again.
         Ok((&mut self.task).await.ok().flatten())
     }
 }
@@ -259,7 +258,7 @@ impl Drop for Early {
     }
 }
 
-/// Why a lookup ends without an answer.
+/// Why a lookup ends without a result.
 enum Stop {
     Failure(Failure),
     Refused(String),
@@ -295,7 +294,7 @@ fn wait<T>(
     }
 }
 
-/// The path sets of a weak key, and the bundle if that came along.
+/// Requests the path sets of a weak key, and the bundle if the server inlines it.
 async fn sets(backend: &SharedBackend, key: &WeakKey) -> Result<(Sets, Option<Vec<u8>>), Stop> {
     let Some(mut entry) = backend.entry(Key::of_sets(key), true).await? else {
         return Ok(Default::default());
@@ -311,11 +310,11 @@ async fn sets(backend: &SharedBackend, key: &WeakKey) -> Result<(Sets, Option<Ve
     }
 }
 
-/// A bundle that is being unpacked.
+/// A bundle in decompression.
 type Opening = JoinHandle<Option<(Bundle, Vec<Shared>)>>;
 
-/// Has a bundle be unpacked while we ask: nothing is kept of it unless it is the right
-/// one. Whatever is wrong with it, all of it is elsewhere too.
+/// Decompresses a bundle in the background. It is dropped unless it has the right result. All its
+/// data is available elsewhere, so defects do not matter.
 fn opening(running: &Running, sets: &Sets, bundle: Option<Vec<u8>>) -> Option<Opening> {
     let (hint, sent) = (sets.hints.first()?.clone(), bundle?);
     running.engine.spawn(async move {
@@ -326,8 +325,8 @@ fn opening(running: &Running, sets: &Sets, bundle: Option<Vec<u8>>) -> Option<Op
     })
 }
 
-/// Takes the result that a hint names, and the contents that are wanted, from a bundle;
-/// else gives back what is wanted. Also says how many bytes of contents that were.
+/// Takes the result that a hint names, and the wanted contents, from a bundle; otherwise returns
+/// the wanted contents. Also returns the number of bytes taken.
 async fn bundled(
     hint: &Hint,
     bundle: Option<Opening>,
@@ -344,7 +343,7 @@ async fn bundled(
     let mut taken = 0;
     for Want { wire, into } in wants {
         let length = into.length();
-        // What has another digest than it should have is asked for by itself.
+        // A content with a wrong digest is requested separately.
         if let Some(bytes) = contents.get(&wire)
             && into.whole(bytes.clone()).is_ok()
         {
@@ -354,7 +353,7 @@ async fn bundled(
     Ok((bundle, taken))
 }
 
-/// Asks each question once.
+/// Asks each query once.
 struct Asking<'a, 's> {
     known: FxHashMap<&'s Query, Answer>,
     end: Instant,
@@ -379,14 +378,14 @@ impl<'a, 's> Asking<'a, 's> {
         Ok(answer)
     }
 
-    /// The answers that each of these sets asks for.
+    /// Returns the answers to all queries of each set.
     fn all(&mut self, sets: &'s [PathSet]) -> Result<Vec<Vec<Answer>>, Stop> {
         let answers = |set: &'s PathSet| set.0.iter().map(|query| self.one(query)).collect();
         sets.iter().map(answers).collect()
     }
 }
 
-/// The newest result among these, and which of them it is.
+/// Returns the newest result among these, and its index.
 async fn result(
     backend: &SharedBackend,
     keys: &[Option<Key>],
@@ -415,7 +414,7 @@ async fn result(
     Ok(blob(backend, entry).await?.map(|bytes| (index, bytes)))
 }
 
-/// An entry's blob, verified; `None` if it got lost.
+/// Requests an entry's blob and verifies it; `None` if the server has lost it.
 async fn blob(backend: &SharedBackend, entry: Entry) -> Result<Option<Vec<u8>>> {
     match entry.inlined {
         Some(bytes) => Ok(Some(bytes)),
@@ -429,7 +428,7 @@ async fn blob(backend: &SharedBackend, entry: Entry) -> Result<Option<Vec<u8>>> 
     }
 }
 
-/// Those of these contents that the store does not have.
+/// Returns those contents that the store does not have.
 fn wants<'a>(
     store: &Arc<Store>,
     contents: impl Iterator<Item = &'a Content>,
@@ -444,7 +443,7 @@ fn wants<'a>(
     contents.filter(missing).map(want).collect()
 }
 
-/// Fetches contents, and returns how many bytes that were.
+/// Downloads contents, and returns the number of bytes.
 async fn fetch(backend: &SharedBackend, wants: Vec<Want>) -> Result<u64, Stop> {
     if wants.is_empty() {
         return Ok(0);
@@ -454,8 +453,7 @@ async fn fetch(backend: &SharedBackend, wants: Vec<Want>) -> Result<u64, Stop> {
     Ok(bytes)
 }
 
-/// Facts in batches as a recorded unit has them, each twice as long as the one
-/// before.
+/// Splits facts into batches as for a recorded unit, each twice as long as the previous one.
 fn batches(mut facts: &[Fact]) -> Vec<Vec<Fact>> {
     let mut batches = Vec::new();
     let mut size = BATCH;

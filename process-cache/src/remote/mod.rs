@@ -1,13 +1,12 @@
-//! Results of other machines, and for other machines: a remote cache.
+//! Remote cache: shares results between machines.
 //!
-//! The engines exist already: a server that speaks the Bazel Remote Execution API
-//! ([`grpc`]), or a directory that is shared ([`directory`]). What a unit depends on is
-//! not known before it has run, so a result is found in two steps: under the weak key
-//! stand the newest *path sets*, questions without answers; we answer them, and the
-//! answers lead to the key of the result ([`codec`]). A hit is two round trips: path
-//! sets, then result and contents, which are on their way while we answer; or one, where
-//! the newest result came along with the path sets ([`bundle`]). It is then stored as if
-//! we had recorded it.
+//! Two backends exist: a server of the Bazel Remote Execution API ([`grpc`]), or a shared
+//! directory ([`directory`]). The dependencies of a unit are unknown before it has run, so a
+//! lookup has two steps. The weak key leads to the newest *path sets*, which are queries without
+//! answers; the client answers them, and the answers give the key of the result ([`codec`]). A hit
+//! takes two round trips: path sets, then result and contents, which are requested while the
+//! client answers. It takes one round trip if the server inlines the newest result with the path
+//! sets ([`bundle`]). The result is then stored as if it had been recorded locally.
 //!
 //! | step | modules |
 //! |---|---|
@@ -17,10 +16,9 @@
 //! | how it travels | [`codec`], [`bundle`], [`digest`], [`protocol`], [`grpc`], [`directory`] |
 //! | who drives the requests; when to stop asking | `runtime`, [`breaker`] |
 //!
-//! **Invariants.** The build never fails because of a remote cache, and never waits
-//! for it longer than [`breaker::Patience`] allows. What comes from there is data
-//! from a stranger: nothing is established that [`check`] has not let pass, and no
-//! content that has not the digest that was asked for.
+//! **Invariants.** A build never fails because of a remote cache, and never waits for it longer
+//! than [`breaker::Patience`] allows. Received data is untrusted: only results that [`check`]
+//! accepts are restored, and only contents with the requested digest.
 
 pub mod breaker;
 pub mod bundle;
@@ -59,12 +57,12 @@ use crate::platform::lock::lock;
 use crate::relocation::Relocation;
 use crate::store::{Lookup, Store};
 
-/// Somebody waits for these.
+/// The command waits for these.
 const LOOKUPS: Retries = Retries {
     pause: Duration::from_millis(10),
     count: 1,
 };
-/// Nobody waits for these.
+/// The command does not wait for these.
 const UPLOADS: Retries = Retries {
     pause: Duration::from_millis(100),
     count: 3,
@@ -78,7 +76,7 @@ pub struct Remote {
     bounds: Bounds,
     place: Prepared,
     engine: Mutex<Option<Running>>,
-    /// Where a thread of ours enters itself; none before anything is traced.
+    /// Registers own threads; `None` before anything is traced.
     background: Mutex<Option<HostThreads>>,
     reading: Mutex<Breaker>,
     /// A result that was found and is not in the store yet.
@@ -89,7 +87,7 @@ pub struct Remote {
     trouble: Arc<Trouble>,
 }
 
-/// A place that was looked up, if it could be.
+/// A prepared address, or the failure.
 #[derive(Debug)]
 enum Prepared {
     Server(Box<grpc::Prepared>),
@@ -97,14 +95,14 @@ enum Prepared {
     Nowhere,
 }
 
-/// A result, as [`Store::record`] takes it.
+/// A result in the form for [`Store::record`].
 type Found = (WeakKey, Vec<Vec<Fact>>, Outcome);
 
-/// An engine with what it serves.
+/// A runtime with its backends.
 #[derive(Debug, Clone)]
 struct Running {
     engine: Arc<Engine>,
-    /// For lookups, and for uploads.
+    /// One for lookups, and one for uploads.
     backends: [SharedBackend; 2],
 }
 
@@ -121,7 +119,7 @@ struct Counts {
 #[derive(Debug, Default)]
 struct Trouble {
     said: Mutex<Vec<String>>,
-    /// It was in the way at least once.
+    /// Whether there was any failure.
     any: AtomicBool,
 }
 
@@ -135,31 +133,31 @@ impl Trouble {
     }
 }
 
-/// The report about a remote cache at the end of a run.
+/// Summary of a remote cache for the end of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Units that were skipped with a result from there.
+    /// Units skipped with a remote result.
     pub hits: u64,
-    /// Units that had no result there.
+    /// Units without a remote result.
     pub misses: u64,
     /// Results that were refused.
     pub refused: u64,
-    /// Bytes of contents that came from there.
+    /// Bytes of downloaded contents.
     pub received_bytes: u64,
-    /// Results that were put there.
+    /// Uploaded results.
     pub stored: u64,
-    /// Results that were not, because it failed or time was up.
+    /// Results not uploaded, because of a failure or the time limit.
     pub not_stored: u64,
-    /// Bytes of contents that were sent there.
+    /// Bytes of uploaded contents.
     pub sent_bytes: u64,
     /// Errors, one line each.
     pub trouble: Vec<String>,
 }
 
-/// Looks a unit up in the store, and where it has no result, in the remote cache.
+/// Looks up a unit in the store, and on a miss in the remote cache.
 ///
 /// # Errors
-/// As [`Store::lookup`].
+/// Same as [`Store::lookup`].
 pub fn lookup(
     (remote, relocation): (Option<&Remote>, Option<&Relocation>),
     store: &Store,
@@ -174,7 +172,7 @@ pub fn lookup(
         return Ok(moved);
     }
     let local = match store.lookup(&keyed.key, ask)? {
-        // What differs from a result of another place says more.
+        // The difference from a result of another directory says more.
         Lookup::Miss(Miss::NoEntry) => moved,
         local => local,
     };
@@ -189,12 +187,12 @@ pub fn lookup(
 }
 
 impl Remote {
-    /// Makes ready what is needed to ask; nothing is asked yet. To be called while the
-    /// process has one thread.
+    /// Prepares the remote cache without sending a request. Call it while the process has one
+    /// thread.
     pub fn new(settings: Settings, store: Arc<Store>) -> Self {
         let trouble = Arc::new(Trouble::default());
         if store.is_read_only() {
-            // Nothing is recorded that could be put there.
+            // No result is recorded that could be uploaded.
             store.write_behind();
         }
         let mut reading = Breaker::default();
@@ -225,30 +223,30 @@ impl Remote {
         }
     }
 
-    /// ExecContext to connect, and waits for nothing; nothing is asked yet. Until
-    /// [`Remote::suspend`] the process has another thread.
+    /// Starts to connect without waiting or sending a request. Until [`Remote::suspend`] the
+    /// process has a second thread.
     pub fn begin(&self) {
         if let Prepared::Server(server) = &self.place
             && self.reads()
         {
             server.begin();
-            // What fails here fails again where it is needed.
+            // A failure here occurs again where it is needed.
             let _ = self.running();
         }
     }
 
-    /// Whether it may be asked for results at all.
+    /// Whether lookups are enabled.
     pub fn reads(&self) -> bool {
         self.settings.mode.reads() && lock(&self.reading).allows(Instant::now())
     }
 
-    /// Whether results are put there.
+    /// Whether uploads are enabled.
     pub fn writes(&self) -> bool {
         self.settings.mode.writes() && !matches!(self.place, Prepared::Nowhere)
     }
 
-    /// From now on, what is found need not be in the store before it is used: until
-    /// [`Remote::suspend`], and somebody calls [`Remote::keep`].
+    /// Allows the use of results before they are in the store, until [`Remote::suspend`].
+    /// [`Remote::keep`] stores them.
     pub fn hold(&self) {
         if self.reads() {
             self.store.write_behind();
@@ -260,12 +258,12 @@ impl Remote {
         lock(&self.found).is_some()
     }
 
-    /// Whether nobody waits until what was found is in the store.
+    /// Whether a background process stores the found results.
     pub fn keeps_behind(&self) -> bool {
         self.settings.keep == Keep::Behind
     }
 
-    /// Puts into the store what was found.
+    /// Stores the found results.
     pub fn keep(&self) {
         let Some((key, batches, outcome)) = lock(&self.found).take() else {
             return;
@@ -281,7 +279,7 @@ impl Remote {
         }
     }
 
-    /// Ends all connections: the process is about to fork.
+    /// Closes all connections, before the process forks.
     pub fn disconnect(&self) {
         *lock(&self.engine) = None;
         if let Prepared::Server(server) = &self.place {
@@ -289,20 +287,20 @@ impl Remote {
         }
     }
 
-    /// Ends all connections, and forgets what nobody kept: the process is about to fork.
+    /// Closes all connections and drops results that are not stored, before the process forks.
     pub fn suspend(&self) {
         self.disconnect();
         self.store.drop_pending_contents();
         *lock(&self.found) = None;
     }
 
-    /// From now on a thread of its own does the work.
+    /// From now on a separate thread does the work.
     pub fn enter(&self, background: HostThreads) {
         self.suspend();
         *lock(&self.background) = Some(background);
     }
 
-    /// Waits for what is still on its way there, and ends.
+    /// Waits for pending uploads, and ends.
     pub fn finish(&self) {
         if let Some(running) = lock(&self.engine).take() {
             let uploads = self.uploads.clone();
@@ -312,7 +310,7 @@ impl Remote {
         }
     }
 
-    /// Summary of its use in this run.
+    /// Returns a summary of its use in this run.
     pub fn summary(&self) -> Summary {
         let (stored, not_stored, sent_bytes) = self.uploads.counts();
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
@@ -328,7 +326,7 @@ impl Remote {
         }
     }
 
-    /// Lines for the end of a run: what went wrong.
+    /// Returns lines for the end of a run: the failures.
     pub fn complaints(&self) -> String {
         let summary = self.summary();
         let url = &self.settings.url;
@@ -345,7 +343,7 @@ impl Remote {
         lines
     }
 
-    /// The runtime that serves requests, started if need be.
+    /// Returns the runtime for requests, which is started if needed.
     fn running(&self) -> Result<Running, Failure> {
         let mut engine = lock(&self.engine);
         if let Some(running) = &*engine {
@@ -370,7 +368,7 @@ impl Remote {
         Ok(running)
     }
 
-    /// A lookup failed.
+    /// Notes a failed lookup.
     fn failed(&self, failure: &Failure) {
         let mut reading = lock(&self.reading);
         match failure {
@@ -379,7 +377,7 @@ impl Remote {
             _ => reading.failed(Instant::now()),
         }
         drop(reading);
-        // That a content got lost there is its own affair.
+        // A content that the server has lost is no failure of the connection.
         if *failure != Failure::Missing {
             self.trouble.note(failure.to_string());
         }

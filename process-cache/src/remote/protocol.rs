@@ -1,4 +1,4 @@
-//! Requests to a remote cache, and what they are about, whatever it is.
+//! Requests to a remote cache of any kind.
 
 use std::io::{Cursor, Read};
 use std::pin::Pin;
@@ -10,28 +10,28 @@ use super::digest::{Function, Wire};
 use crate::model::fact::Digest;
 use crate::store::{Incoming, Store, StoreError};
 
-/// Why a remote cache did not do what it was asked for.
+/// Why a request to a remote cache failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Failure {
-    /// Nobody answers, or the connection broke.
+    /// The server does not answer, or the connection broke.
     #[error("{0}")]
     Unreachable(String),
-    /// It took longer than we wait.
+    /// The time limit has passed.
     #[error("no answer in time")]
     Slow,
-    /// It takes nothing more.
+    /// The server accepts no more data.
     #[error("it is full: {0}")]
     Full(String),
-    /// We may not, or it cannot: asking again does not help.
+    /// Access is denied, or the request is not supported: a retry does not help.
     #[error("{0}")]
     Forbidden(String),
-    /// It answered, and the answer is wrong.
+    /// The answer is wrong.
     #[error("{0}")]
     Wrong(String),
-    /// It has lost a content.
+    /// The server has lost a content.
     #[error("it has lost a content")]
     Missing,
-    /// Our own store failed.
+    /// The local store failed.
     #[error("{0}")]
     Local(String),
 }
@@ -45,52 +45,51 @@ impl From<StoreError> for Failure {
     }
 }
 
-/// The results of remote caches.
+/// The result of a request.
 pub type Result<T, E = Failure> = std::result::Result<T, E>;
 
-/// The entry under a key: a blob, and the contents that must not get lost before it.
+/// The entry under a key: a blob, and the contents that must be kept with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Entry {
     /// The blob.
     pub blob: Wire,
-    /// The blob itself, if it came along.
+    /// The blob itself, if it was inlined.
     pub inlined: Option<Vec<u8>>,
     /// The contents.
     pub contents: Vec<Wire>,
-    /// Another blob, which nobody needs ([`super::bundle`]), and its bytes, if they came
-    /// along.
+    /// Another, optional blob ([`super::bundle`]), and its bytes if they were inlined.
     pub beside: Option<(Wire, Option<Vec<u8>>)>,
 }
 
-/// A content that is wanted, and where it goes.
+/// A requested content and its destination.
 #[derive(Debug)]
 pub struct Want {
     /// Its digest at the remote cache.
     pub wire: Wire,
-    /// Where it goes.
+    /// Its destination.
     pub into: Incoming,
 }
 
-/// A content that is offered.
+/// A content for upload.
 #[derive(Debug)]
 pub struct Offer {
     /// Its digest at the remote cache.
     pub wire: Wire,
-    /// Where it is.
+    /// Its source.
     pub source: Source,
 }
 
-/// Where an offered content is.
+/// The source of a content for upload.
 #[derive(Debug)]
 pub enum Source {
     /// In memory.
     Bytes(Vec<u8>),
-    /// In our store, under this digest.
+    /// In the local store, under this digest.
     Stored(Arc<Store>, Digest),
 }
 
 impl Offer {
-    /// The content as something to read.
+    /// Opens the content for reading.
     ///
     /// # Errors
     /// [`Failure::Local`].
@@ -102,46 +101,45 @@ impl Offer {
     }
 }
 
-/// The answer to a request, once it arrives.
+/// The future answer to a request.
 pub type Reply<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// A remote cache that several tasks use.
+/// A remote cache shared by several tasks.
 pub type SharedBackend = Arc<dyn Backend>;
 
 /// A remote cache. Each request can end in a [`Failure`].
 pub trait Backend: std::fmt::Debug + Send + Sync {
-    /// Asks how it digests.
+    /// Requests the digest function.
     fn function(&self) -> Reply<'_, Function>;
 
-    /// Asks what stands under a key; with the blob beside it if the server can send that
-    /// along.
+    /// Requests the entry under a key; with `beside`, also the blob next to it if the server can
+    /// inline that.
     fn entry(&self, key: Key, beside: bool) -> Reply<'_, Option<Entry>>;
 
-    /// Whether entries may have another blob beside them.
+    /// Whether entries may have a second blob.
     fn has_beside(&self) -> bool;
 
-    /// Puts something under a key.
+    /// Stores an entry under a key.
     fn set_entry(&self, key: Key, entry: Entry) -> Reply<'_, ()>;
 
-    /// Asks which of these it does not have.
+    /// Returns those contents that the server does not have.
     fn missing(&self, wires: Vec<Wire>) -> Reply<'_, Vec<Wire>>;
 
-    /// Reads the bytes of a blob that goes into memory. They are not verified:
-    /// `bytes` does that.
+    /// Reads the bytes of a blob into memory without verification, which `bytes` adds.
     fn read(&self, wire: Wire) -> Reply<'_, Vec<u8>>;
 
-    /// Fetches contents. After a failure some may have arrived.
+    /// Downloads contents. After a failure some may have arrived.
     fn fetch(&self, wants: Vec<Want>) -> Reply<'_, ()>;
 
-    /// Stores contents. After a failure some may have been stored.
+    /// Uploads contents. After a failure some may have been stored.
     fn store(&self, offers: Vec<Offer>) -> Reply<'_, ()>;
 
-    /// Asks whether it takes anything.
+    /// Whether the server accepts writes.
     fn is_writable(&self) -> Reply<'_, bool>;
 }
 
 impl dyn Backend {
-    /// The bytes of a blob that goes into memory, verified.
+    /// Reads the bytes of a blob into memory and verifies them.
     ///
     /// # Errors
     /// [`Failure`].
@@ -155,11 +153,11 @@ impl dyn Backend {
     }
 }
 
-/// How often, and after what pauses, something that failed is tried again.
+/// The number of retries after a failure, and their pauses.
 #[derive(Debug, Clone, Copy)]
 pub struct Retries {
     /// The first pause; each further one is three times as long.
     pub pause: Duration,
-    /// How many there are.
+    /// Maximal number of retries.
     pub count: u32,
 }

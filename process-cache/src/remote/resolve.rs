@@ -1,7 +1,7 @@
-//! From a name to addresses, within bounded time.
+//! Resolves names to addresses within bounded time.
 //!
-//! The C library's resolver waits as long as it likes, and a thread that waits in it
-//! cannot be ended; a process can.
+//! The C library's resolver has no reliable time limit, and a thread blocked in it cannot be
+//! ended, but a process can.
 
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::time::Duration;
@@ -10,10 +10,10 @@ use super::protocol::{Failure, Result};
 use super::settings::Address;
 use crate::platform::os;
 
-/// How long looking a name up may take.
+/// Time limit for a name lookup.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// The addresses of a server. To be called while the process has one thread.
+/// Returns the addresses of a server. Call it while the process has one thread.
 ///
 /// # Errors
 /// [`Failure::Unreachable`].

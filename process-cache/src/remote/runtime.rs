@@ -1,8 +1,8 @@
-//! Where requests are made: a runtime of one thread, and who drives it.
+//! A runtime of one thread for requests.
 //!
-//! A thread of its own drives it, so that answers are received and unpacked while who
-//! asked does something else. A process that is about to fork may have no other threads:
-//! the engine ends before.
+//! A separate thread drives the runtime, so that answers are received and decompressed while the
+//! caller continues. A process that is about to fork may have no other threads: the runtime ends
+//! before.
 
 use crate::platform::lock::lock;
 use std::io;
@@ -20,16 +20,16 @@ use tokio::task::JoinHandle;
 pub(super) struct Engine {
     runtime: Option<Arc<Runtime>>,
     thread: Option<(Arc<Notify>, std::thread::JoinHandle<()>)>,
-    /// Its thread drives it from here on: else whoever asks first would, and hand it over
-    /// while nobody does.
+    /// Tells when its thread drives it. Before that, the first caller would drive it, and hand it
+    /// over when it stops waiting.
     driven: Driven,
 }
 
-/// Receives a message once the thread has begun; `None` after that.
+/// Receives a message after the thread has started; `None` after that.
 type Driven = Mutex<Option<Receiver<()>>>;
 
 impl Engine {
-    /// Starts one, on a thread which is one of `background`, if there are such.
+    /// Starts a runtime, on a thread registered in `background` if given.
     pub(super) fn start(background: Option<HostThreads>) -> io::Result<Self> {
         let runtime = Builder::new_current_thread()
             .enable_all()
@@ -50,7 +50,7 @@ impl Engine {
                 let _working = background.as_ref().map(HostThreads::enter);
                 if let Some(runtime) = runtime {
                     runtime.block_on(async {
-                        // Whoever waits for this is not there any more at worst.
+                        // The receiver may be gone.
                         let _ = started.send(());
                         ending.notified().await;
                     });
@@ -61,7 +61,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// Makes what belongs to the runtime, which need not run for that.
+    /// Creates an object inside the runtime, which need not run for that.
     pub(super) fn make<T>(&self, make: impl FnOnce() -> T) -> Option<T> {
         let _inside = self.runtime.as_ref()?.enter();
         Some(make())
@@ -71,7 +71,7 @@ impl Engine {
     pub(super) fn block_on<F: Future>(&self, future: F) -> Option<F::Output> {
         let driven = lock(&self.driven).take();
         if let Some(driven) = driven {
-            // If it does not tell, it has panicked, and whoever asks drives the runtime.
+            // If there is no message, the thread has panicked, and the caller drives the runtime.
             let _ = driven.recv();
         }
         self.runtime
@@ -79,7 +79,7 @@ impl Engine {
             .map(|runtime| runtime.block_on(future))
     }
 
-    /// Has something done while nobody waits.
+    /// Runs a future in the background.
     pub(super) fn spawn<T: Send + 'static>(
         &self,
         future: impl Future<Output = T> + Send + 'static,
@@ -92,7 +92,7 @@ impl Drop for Engine {
     fn drop(&mut self) {
         if let Some((end, thread)) = self.thread.take() {
             end.notify_one();
-            // It panicked, if it did, in what has said so itself.
+            // If it panicked, the panic was reported.
             let _ = thread.join();
         }
         if let Some(runtime) = self.runtime.take().and_then(Arc::into_inner) {

@@ -1,4 +1,4 @@
-//! Where a remote cache is, and how it is used.
+//! Location and use of a remote cache.
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -131,17 +131,17 @@ pub enum Keep {
 /// A server of the Remote Execution API.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Address {
-    /// Encrypted.
+    /// Whether the connection is encrypted.
     pub tls: bool,
     /// Name or address; an IPv6 address in brackets.
     pub host: String,
     /// The TCP port.
     pub port: u16,
-    /// The instance's name, often nothing.
+    /// The name of the instance, often empty.
     pub instance: String,
 }
 
-/// Where a remote cache is.
+/// Location of a remote cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Place {
     /// A server.
@@ -201,43 +201,43 @@ impl FromStr for Place {
 /// How a remote cache is used.
 #[derive(Debug, Clone)]
 pub struct Settings {
-    /// As the user wrote it.
+    /// The URL as given.
     pub url: String,
-    /// Where it is.
+    /// The parsed location.
     pub place: Place,
-    /// Which way results go.
+    /// The directions of transfer.
     pub mode: Mode,
-    /// Below these directories results may write.
+    /// Results may write below these directories.
     pub roots: Vec<PathBuf>,
-    /// How long the command may wait in all, in the beginning.
+    /// How long the command may wait in total, at the start.
     pub patience: Duration,
-    /// How long one request may take.
+    /// Time limit for one request.
     pub timeout: Duration,
-    /// How long to wait at the end.
+    /// Time limit for uploads at the end.
     pub wait: Duration,
     /// When the result of a whole command is put into the local store.
     pub keep: Keep,
-    /// Contents are compressed on their way.
+    /// Whether contents are compressed in transfer.
     pub compress: bool,
     /// A file of headers.
     pub headers: Option<PathBuf>,
     /// A file with a token.
     pub token: Option<PathBuf>,
-    /// A program that knows headers.
+    /// A program that provides headers.
     pub credential_helper: Option<PathBuf>,
-    /// Certificates to trust.
+    /// Trusted certificates.
     pub ca: Option<PathBuf>,
-    /// Our certificate.
+    /// The client's certificate.
     pub certificate: Option<PathBuf>,
     /// Its key.
     pub key: Option<PathBuf>,
 }
 
 impl RemoteArgs {
-    /// The settings, if there is to be a remote cache.
+    /// Returns the settings, if a remote cache is configured.
     ///
     /// # Errors
-    /// What is wrong with them.
+    /// The defect of the settings.
     pub fn settings(&self) -> anyhow::Result<Option<Settings>> {
         let Some(url) = self.remote.as_ref().filter(|url| !url.is_empty()) else {
             return Ok(None);
@@ -249,7 +249,7 @@ impl RemoteArgs {
         let mut roots = self.remote_writes.clone();
         let home = std::env::var_os("HOME").map(PathBuf::from);
         let cwd = std::env::current_dir()?;
-        // Where everything of a user lies, confining means nothing.
+        // In a home or root directory, the restriction would have no effect.
         if cwd.parent().is_some() && Some(&cwd) != home.as_ref() {
             roots.push(cwd);
         }

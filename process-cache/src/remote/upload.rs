@@ -1,9 +1,8 @@
-//! Putting results into a remote cache, while nobody waits for that.
+//! Uploads results to a remote cache in the background.
 //!
-//! Contents come first, then the result, then the path set that leads to it: whoever
-//! finds the one finds the other. An entry under a weak key is read, extended and put
-//! back; what somebody else adds meanwhile can get lost, and comes back with their
-//! next result.
+//! Contents are uploaded first, then the result, then the path set that leads to it: a client that
+//! finds one finds the next. An entry under a weak key is read, extended and written back. A
+//! concurrent extension by another client may be lost; its next result adds it again.
 
 use std::io::Read;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -27,18 +26,17 @@ use crate::model::weak_key::WeakKey;
 use crate::platform::lock::lock;
 use crate::store::{Store, hash_file};
 
-/// How many results are on their way at once.
+/// Maximal number of concurrent uploads.
 const AT_ONCE: usize = 4;
-/// How many wait at most: a slow server must not fill our memory.
+/// Maximal number of waiting uploads: a slow server must not fill the memory.
 const QUEUE: u64 = 4096;
-/// A server that does not answer for so long (and for as long as it takes to send a
-/// content at a megabyte a second) is not waited for at the end, unless the user is
-/// more patient.
+/// A server that does not answer for this time (plus the time to send a content at a megabyte a
+/// second) is given up at the end, unless the user sets a longer time.
 const STALL: Duration = Duration::from_secs(3);
-/// Results with the same key take turns.
+/// Number of locks that serialise results with the same key.
 const TURNS: usize = 16;
 
-/// Results on their way.
+/// Pending uploads.
 #[derive(Debug)]
 pub(super) struct Uploads {
     store: Arc<Store>,
@@ -46,21 +44,21 @@ pub(super) struct Uploads {
     breaker: Mutex<Breaker>,
     slots: Semaphore,
     turns: [Turn<()>; TURNS],
-    /// Contents that are known to be there.
+    /// Contents known to be on the server.
     present: Mutex<FxHashSet<Wire>>,
-    /// Digests of contents at the remote cache, where computing them takes reading.
+    /// Remote digests of contents, if their computation has to read the content.
     names: Mutex<FxHashMap<Digest, Wire>>,
     open: AtomicU64,
-    /// Something got done: a request was answered, or a result has come to its end.
+    /// Notifies of progress: an answered request, or a finished upload.
     done: Notify,
-    /// The length of the longest content that was sent, in bytes.
+    /// Length of the longest uploaded content, in bytes.
     longest: AtomicU64,
     stored: AtomicU64,
     not_stored: AtomicU64,
     sent: AtomicU64,
 }
 
-/// A result that is to be put there.
+/// A result to upload.
 struct Upload {
     key: WeakKey,
     set: PathSet,
@@ -68,11 +66,11 @@ struct Upload {
     outcome: Outcome,
 }
 
-/// A hint, and the bundle that it is about, if there is one.
+/// A hint, and the bundle of its result if there is one.
 type Hinted = (Hint, Option<Vec<u8>>);
 
 impl Remote {
-    /// Puts a result there, later. Its contents are in the store.
+    /// Uploads a result later. Its contents are in the store.
     pub fn publish(&self, key: &WeakKey, batches: &[Vec<Fact>], outcome: &Outcome) {
         if !self.writes() || !is_shareable(outcome) {
             return;
@@ -90,7 +88,7 @@ impl Remote {
                 return;
             }
         };
-        // As a path set is sorted, without doubles.
+        // Sorted and without duplicates, as a path set.
         let mut facts: Vec<&Fact> = batches.iter().flatten().collect();
         facts.sort_by(|a, b| a.query.cmp(&b.query));
         facts.dedup_by(|a, b| a.query == b.query);
@@ -136,7 +134,7 @@ impl Uploads {
         }
     }
 
-    /// Results that were stored and that were not, and bytes that were sent.
+    /// Returns the numbers of uploaded and failed results, and of bytes sent.
     pub(super) fn counts(&self) -> (u64, u64, u64) {
         let count = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         (
@@ -146,8 +144,8 @@ impl Uploads {
         )
     }
 
-    /// Waits until nothing is on its way, but no longer than so long, and not for a
-    /// server that has stopped answering; what is left then is lost.
+    /// Waits for all uploads, but at most for `wait`, and not for a server that has stopped
+    /// answering. The remaining uploads are dropped.
     pub(super) async fn finish(&self, wait: Duration, patience: Duration) {
         let all = async {
             loop {
@@ -164,7 +162,7 @@ impl Uploads {
                 }
             }
         };
-        // What is not done by then is counted below.
+        // Unfinished uploads are counted below.
         let _ = tokio::time::timeout(wait, all).await;
         let left = self.open.load(Ordering::Relaxed);
         self.not_stored.fetch_add(left, Ordering::Relaxed);
@@ -237,7 +235,7 @@ impl Uploads {
             .await
     }
 
-    /// A result with its contents, if that is short.
+    /// Returns a result with its contents, if these are short.
     fn bundle(&self, key: Key, result: &[u8], contents: &[Content]) -> Result<Option<Vec<u8>>> {
         let mut plain = Vec::new();
         for content in contents {
@@ -247,7 +245,7 @@ impl Uploads {
         bundle::encode(key, result, &plain).map_err(local)
     }
 
-    /// Computes the digests at the remote cache of all contents of an outcome.
+    /// Computes the remote digests of all contents of an outcome.
     fn name(&self, outcome: Outcome, function: Function) -> Result<Stored> {
         let mut listed = FxHashSet::default();
         let mut named = Vec::new();
@@ -286,7 +284,7 @@ impl Uploads {
         })
     }
 
-    /// Sends what is not there yet.
+    /// Uploads contents that the server does not have.
     async fn send(&self, backend: &SharedBackend, mut offers: Vec<Offer>) -> Result<()> {
         {
             let present = lock(&self.present);
@@ -311,8 +309,8 @@ impl Uploads {
         Ok(())
     }
 
-    /// Puts a path set in front of those that are there, a hint of the others, and the
-    /// bundle that belongs to it beside them.
+    /// Adds a path set before the existing ones, a hint to the others, and the bundle next to
+    /// them.
     async fn add_set(
         &self,
         backend: &SharedBackend,
@@ -323,7 +321,7 @@ impl Uploads {
         let turn = usize::from(key.0.0[0]) % TURNS;
         let _turn = self.turns[turn].lock().await;
         let place = Key::of_sets(&key);
-        // What cannot be read is replaced.
+        // An unreadable entry is replaced.
         let mut sets = match backend.entry(place, false).await {
             Ok(Some(Entry {
                 inlined: Some(bytes),
@@ -371,7 +369,8 @@ impl Uploads {
     }
 }
 
-/// A hint that lets a lookup recognize this result early; `None` where it is not worth it.
+/// Returns a hint with which a lookup recognises this result early; `None` if it is not
+/// worthwhile.
 fn hint(
     key: &WeakKey,
     (set, answers): (&PathSet, &[Answer]),

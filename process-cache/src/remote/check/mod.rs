@@ -1,12 +1,10 @@
-//! Whether a result from a remote cache may be established here.
+//! Checks whether a result from a remote cache may be restored here.
 //!
-//! It is data from a stranger: it may name any file, any descriptor and any
-//! permission. What is established stays below the directories that a command
-//! writes to (its working directory, unless the user says otherwise), under the
-//! names that are written there: nothing is reached through a symbolic link, neither
-//! one that is there nor one that the result itself makes. That whoever can write
-//! to the cache decides what a build produces below those directories is in the
-//! nature of a cache.
+//! The result is untrusted data: it may name any file, any descriptor and any permission. Effects
+//! must stay below the directories to which a command writes (its working directory, unless the
+//! user configures others), under the given names. No effect may go through a symbolic link,
+//! neither an existing one nor one that the result itself makes. A client with write access to the
+//! cache still decides what a build produces below those directories; no cache can prevent that.
 
 use std::io;
 use std::os::unix::ffi::OsStrExt;
@@ -23,47 +21,47 @@ use crate::model::path::FilePath;
 use crate::policy::base_dirs::BaseDirs;
 use crate::relocation::Relocation;
 
-/// The largest result that is taken, in bytes of all its contents.
+/// The largest accepted result, in bytes of all its contents.
 pub const MAX_BYTES: u64 = 4 << 30;
-/// Longer ones cannot be opened (`PATH_MAX`, `NAME_MAX`).
+/// Longer paths cannot be opened (`PATH_MAX`, `NAME_MAX`).
 const MAX_PATH: usize = 4095;
 const MAX_NAME: usize = 255;
-/// A year in µs: what a run is said to have taken is added up.
+/// A year in µs: claimed durations are added up.
 const MAX_TIME: u64 = 365 * 24 * 3600 * 1_000_000;
 const MAX_UNITS: u32 = 1 << 20;
 
 /// The reason why a result is refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// A path that is none of ours to touch.
+    /// A path outside the allowed directories.
     #[error("{} {wrong}", path.display())]
     Path {
-        /// Which.
+        /// The path.
         path: FilePath,
-        /// Why not.
+        /// What is wrong with it.
         wrong: &'static str,
     },
-    /// Permission bits that give rights away.
+    /// Permission bits that grant rights.
     #[error("{} would get the permissions {mode:o}", path.display())]
     Mode {
-        /// Of what.
+        /// The file.
         path: FilePath,
-        /// Which.
+        /// Its mode.
         mode: u32,
     },
-    /// A descriptor that the program does not inherit, or not like this.
+    /// A descriptor that the program does not inherit, or not in this mode.
     #[error("it uses descriptor {0}, which the program does not have")]
     Descriptor(i32),
-    /// An ending that no program has.
+    /// An impossible end of a program.
     #[error("no program ends like this: {0:?}")]
     Ending(Ending),
-    /// More than is taken.
+    /// The result exceeds a limit.
     #[error("it is too large: {0}")]
     Large(&'static str),
-    /// It does not say where a content is, or says two things of it.
+    /// A content without a location, or with two.
     #[error("it is inconsistent about content {0}")]
     Content(Digest),
-    /// Its parts do not fit each other.
+    /// The parts of the result are inconsistent.
     #[error("{0}")]
     Shape(&'static str),
 }
@@ -72,14 +70,14 @@ pub enum Refusal {
 #[derive(Debug, Clone)]
 pub struct Bounds {
     roots: Vec<PathBuf>,
-    /// Directories in which files come and go, which their times show.
+    /// Directories for temporary files, whose times change with these.
     temporary: Vec<PathBuf>,
     /// See [`MAX_BYTES`].
     pub max_bytes: u64,
 }
 
 impl Bounds {
-    /// Below these directories, as far as they are there.
+    /// Allows effects below these directories, as far as they exist.
     pub fn new(roots: Vec<PathBuf>) -> Self {
         let temporary = [std::env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
         let real = |dirs: &[PathBuf]| {
@@ -96,7 +94,7 @@ impl Bounds {
     /// Checks a result for a program that inherits these descriptors.
     ///
     /// # Errors
-    /// The first thing that is wrong with it.
+    /// The first defect.
     pub fn check(&self, stored: &Stored, inherited: &[Inherited]) -> Result<(), Refusal> {
         let outcome = &stored.outcome;
         check_ending(outcome.ending)?;
@@ -126,14 +124,14 @@ impl Bounds {
         self.roots.iter().any(below)
     }
 
-    /// Whether the time of this directory tells no more than that something was done
+    /// Whether an effect may set the time of this directory, which only shows that files were made
     /// in it.
     fn may_be_touched(&self, path: &Path) -> bool {
         let mut known = self.roots.iter().chain(&self.temporary);
         known.any(|dir| dir == path)
     }
 
-    /// Each content is said to be somewhere, once, with the length it has.
+    /// Checks that each content has one location, and the right length.
     fn check_contents(&self, stored: &Stored) -> Result<(), Refusal> {
         let mut lengths = FxHashMap::default();
         let mut total: u64 = 0;
@@ -143,7 +141,7 @@ impl Bounds {
             }
             total = total.saturating_add(content.length);
         }
-        // What is written may be more than what is there.
+        // Effects may write a content several times.
         let mut written: u64 = 0;
         for (digest, length) in contents(&stored.outcome) {
             if lengths.get(&digest) != Some(&length) {
@@ -158,7 +156,7 @@ impl Bounds {
     }
 }
 
-/// All contents that an outcome names, with their lengths.
+/// Returns all contents that an outcome names, with their lengths.
 pub(super) fn contents(outcome: &Outcome) -> impl Iterator<Item = (Digest, u64)> {
     let files = outcome.effects.iter().filter_map(|effect| match effect {
         Effect::Write {
@@ -174,7 +172,7 @@ pub(super) fn contents(outcome: &Outcome) -> impl Iterator<Item = (Digest, u64)>
     files.chain(stream)
 }
 
-/// Whether anybody would take this outcome: nobody takes files that give rights away.
+/// Whether other clients would accept this outcome: none accepts files that grant rights.
 pub(super) fn is_shareable(outcome: &Outcome) -> bool {
     outcome
         .effects
@@ -183,7 +181,7 @@ pub(super) fn is_shareable(outcome: &Outcome) -> bool {
 }
 
 fn check_ending(ending: Ending) -> Result<(), Refusal> {
-    // Signals that stop, continue or do nothing.
+    // Signals that stop or continue a process, or are ignored.
     const HARMLESS: [i32; 8] = [
         libc::SIGCHLD,
         libc::SIGCONT,
@@ -222,10 +220,10 @@ fn check_descriptors(outcome: &Outcome, inherited: &[Inherited]) -> Result<(), R
     Ok(())
 }
 
-/// Places of effects, of which many share a directory.
+/// The paths of effects, many of which share a directory.
 struct Places<'a> {
     bounds: &'a Bounds,
-    /// Directories that are what their names say.
+    /// Directories whose paths contain no links.
     checked: FxHashSet<PathBuf>,
 }
 
@@ -249,7 +247,7 @@ impl Places<'_> {
         }
     }
 
-    /// A name below one of the base directories, reached without links.
+    /// Checks that a path is below a base directory and reached without links.
     fn check_place(&mut self, path: &FilePath) -> Result<(), Refusal> {
         let wrong = |wrong| {
             Err(Refusal::Path {
@@ -274,9 +272,9 @@ impl Places<'_> {
         Ok(())
     }
 
-    /// A link out of the tree is harmless as long as nobody writes through it. One to
-    /// a file is never written through, as long as we are asked; of one to a directory
-    /// nobody can tell.
+    /// Checks the target of a link. A link out of the tree is harmless as long as no program
+    /// writes through it. Later results are never written through a link to a file. For a link to
+    /// a directory, this cannot be guaranteed.
     fn check_target(&self, path: &FilePath, target: &FilePath) -> Result<(), Refusal> {
         let wrong = |wrong| {
             Err(Refusal::Path {
@@ -307,7 +305,7 @@ impl Places<'_> {
     }
 }
 
-/// Absolute, without `.`, `..`, doubled slashes or NUL, and not too long.
+/// Whether a path is absolute, without `.`, `..`, doubled slashes or NUL, and not too long.
 fn is_plain(path: &[u8]) -> bool {
     let Some(names) = path.strip_prefix(b"/") else {
         return false;
@@ -317,13 +315,13 @@ fn is_plain(path: &[u8]) -> bool {
     path.len() <= MAX_PATH && !path.contains(&0) && names.split(|byte| *byte == b'/').all(is_name)
 }
 
-/// Whether no link is among what is there of a directory's path.
+/// Whether no existing part of a directory's path is a link.
 fn is_itself(dir: &Path) -> bool {
     for ancestor in dir.ancestors() {
         match ancestor.canonicalize() {
             Ok(found) => return found.as_os_str().as_bytes() == ancestor.as_os_str().as_bytes(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                // A link to what is not there is a link.
+                // A dangling link is a link.
                 if ancestor.is_symlink() {
                     return false;
                 }
@@ -334,8 +332,8 @@ fn is_itself(dir: &Path) -> bool {
     false
 }
 
-/// Where a link in `dir` leads by its text alone; `None` where that depends on what
-/// is there (`a/..`).
+/// Resolves the target of a link in `dir` by its text alone; `None` if the result depends on
+/// existing files (`a/..`).
 fn resolve(dir: &Path, target: &Path) -> Option<PathBuf> {
     let mut resolved = if target.is_absolute() {
         PathBuf::from("/")
@@ -358,7 +356,7 @@ fn resolve(dir: &Path, target: &Path) -> Option<PathBuf> {
     Some(resolved)
 }
 
-/// Permission bits that give nobody the rights of somebody else.
+/// Checks that permission bits grant no rights of other users.
 fn check_modes(effect: &Effect) -> Result<(), Refusal> {
     let (mode, allowed) = match effect {
         Effect::Write {
@@ -380,8 +378,8 @@ fn check_modes(effect: &Effect) -> Result<(), Refusal> {
     }
 }
 
-/// Unpacks bytes that claim to come from a remote cache, and what would be behind
-/// the packing, which a fuzzer cannot get through; checks what comes out.
+/// Decodes and checks untrusted bytes, for fuzzing. Also decodes them without decompression, which
+/// a fuzzer cannot get past.
 #[doc(hidden)]
 pub fn check_remote(bytes: &[u8]) {
     let _ = codec::decode_sets(bytes);

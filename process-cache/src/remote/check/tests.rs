@@ -1,4 +1,4 @@
-//! Hostile results, one by one: each is refused, and says why.
+//! Hostile results, one by one: each is refused with a reason.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -9,7 +9,7 @@ use super::*;
 use crate::model::outcome::StreamChunk;
 use crate::remote::codec::Content;
 
-/// A tree that results may write to, and one that they may not.
+/// A tree to which results may write, and one to which they may not.
 struct World {
     _root: tempfile::TempDir,
     inside: PathBuf,
@@ -34,7 +34,7 @@ impl World {
     }
 
     fn path(&self, name: &str) -> FilePath {
-        // Not joined: a hostile name stays as it is.
+        // Not joined, so that a hostile name stays unchanged.
         format!("{}/{name}", self.inside.display()).as_str().into()
     }
 
@@ -173,10 +173,10 @@ fn paths_that_lead_elsewhere_are_refused() {
     let secret = world.outside.join("file");
     world.refuses(write(secret.as_path().into()), "outside");
     world.refuses(write("/etc/passwd".into()), "outside");
-    // A directory whose name only begins in the same way.
+    // A directory that only shares a prefix of its name.
     let beside = format!("{}2/file", world.inside.display());
     world.refuses(write(beside.as_str().into()), "outside");
-    // The root itself is not below the root.
+    // The base directory itself is not below itself.
     world.refuses(
         Effect::RemoveDir {
             path: world.inside.as_path().into(),
@@ -208,7 +208,7 @@ fn every_kind_of_effect_is_confined() {
             path: outside.clone(),
             to: world.path("file"),
         },
-        // Writing to a link of a file writes to the file.
+        // A write to a link of a file changes the file.
         Effect::HardLink {
             path: world.path("file"),
             to: outside.clone(),
@@ -243,7 +243,7 @@ fn nothing_is_reached_through_links() {
     for name in ["out/file", "out/sub/file", "out/new/file", "dangling/file"] {
         world.refuses(write(world.path(name)), "behind a symbolic link");
     }
-    // The name itself may be one: it is replaced, or the restore refuses it.
+    // The name itself may be a link: it is replaced, or the restore refuses it.
     world.takes(Effect::Remove {
         path: world.path("out"),
     });
@@ -267,7 +267,7 @@ fn links_to_directories_elsewhere_are_refused() {
 #[test]
 fn links_in_a_circle_are_refused_or_lead_nowhere() {
     let world = World::new();
-    // Neither is there yet: each is a link to what is missing, inside.
+    // Neither exists yet: each is a link to a missing file inside.
     assert_eq!(
         world.check(vec![link(world.path("a"), "b"), link(world.path("b"), "a")]),
         Ok(())
@@ -384,7 +384,7 @@ fn oversized_results_are_refused() {
         ..large.contents[0]
     });
     assert!(matches!(world.check_all(&large), Err(Refusal::Large(_))));
-    // One content, written very often.
+    // One content, written many times.
     let mut often = stored(vec![write(world.path("f")); 3]);
     often.contents[0].length = MAX_BYTES / 2;
     for effect in &mut often.outcome.effects {
@@ -430,7 +430,7 @@ fn without_a_writable_directory_effects_are_refused() {
 }
 
 proptest! {
-    /// A link that passes leads inside, by the kernel's own judgement.
+    /// An accepted link leads inside, as resolved by the kernel.
     #[test]
     fn an_accepted_link_does_not_lead_outside(
         parts in prop::collection::vec(

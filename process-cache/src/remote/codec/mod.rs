@@ -1,16 +1,14 @@
 //! The encoded entries of a unit in a remote cache.
 //!
-//! *Path sets* are lists of questions without answers, the newest first, under the
-//! weak key. The answers to all questions of one set give the strong key, under
-//! which the *result* is: an outcome, and what its contents are called there. *Hints*
-//! stand beside the path sets: which result it is going to be if the questions about
-//! the project itself have these answers, so that it can be on its way while all others
-//! are asked.
+//! *Path sets* are lists of queries without answers, the newest first, under the weak key. The
+//! answers to all queries of one set give the strong key of the *result*: an outcome, and the
+//! remote digests of its contents. *Hints* are stored next to the path sets. A hint names the
+//! likely result for given answers to queries about the project itself, so that the client can
+//! request it while it answers the other queries.
 //!
-//! Both are a header (`"pcq"` or `"pcr"`, a version byte) and postcard, packed with
-//! zstd. They come from strangers: whatever the bytes are, decoding returns
-//! something within the bounds below, or an error. What the values mean is checked
-//! elsewhere ([`super::check`]).
+//! Both are a header (`"pcq"` or `"pcr"`, a version byte) and postcard data, compressed with zstd.
+//! They are untrusted: for any bytes, decoding returns an error or a value within the limits
+//! below. [`super::check`] checks what the values mean.
 
 use std::io::Read;
 
@@ -25,36 +23,35 @@ use crate::model::weak_key::WeakKey;
 use crate::policy::base_dirs::MARK;
 use crate::relocation::is_note;
 
-/// Part of every key: results of other versions are not seen.
+/// Part of every key: results of other versions are not found.
 pub(crate) const VERSION: u8 = 4;
 const SETS: &[u8; 3] = b"pcq";
 const RESULT: &[u8; 3] = b"pcr";
-/// How many path sets there are under one weak key.
+/// Maximal number of path sets under one weak key.
 pub const MAX_SETS: usize = 6;
-/// How many hints there are beside them.
+/// Maximal number of hints next to them.
 pub const MAX_HINTS: usize = 3;
-/// How many contents a hint names. It is read whenever its unit is looked up.
+/// Maximal number of contents in a hint. Every lookup of its unit reads it.
 pub const MAX_HINTED: usize = 512;
-/// No more than this is unpacked, in bytes.
+/// Maximal decompressed length, in bytes.
 pub const MAX_UNPACKED: u64 = 16 << 20;
-/// Packed, nothing may be longer than this, in bytes.
+/// Maximal compressed length, in bytes.
 pub const MAX_PACKED: u64 = 8 << 20;
-/// How many questions there are in all sets, and how many contents and effects in
-/// a result.
+/// Maximal number of queries in all sets, and of contents and effects in a result.
 pub const MAX_ITEMS: usize = 200_000;
-/// How hard zstd tries: more of it costs more than it saves.
+/// The compression level of zstd: a higher one costs more than it saves.
 const LEVEL: i32 = 1;
 
-/// Why bytes are no path sets or no result.
+/// Why bytes are no valid path sets or result.
 #[derive(Debug, thiserror::Error)]
 pub enum FormError {
-    /// Something else begins like this.
+    /// The data has another header.
     #[error("it is not one of pcache's")]
     Magic,
     /// Another version wrote it.
     #[error("version {0} wrote it")]
     Version(u8),
-    /// It is longer than anything that we would write.
+    /// It is longer than any encoded value.
     #[error("it is too large")]
     Large,
     /// It is damaged.
@@ -62,38 +59,37 @@ pub enum FormError {
     Damaged(String),
 }
 
-/// Paths to look at, sorted and without duplicates.
+/// Queries, sorted and without duplicates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathSet(
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_ITEMS>")] pub Vec<Query>,
 );
 
 impl PathSet {
-    /// From questions in any order.
+    /// Creates a set from queries in any order.
     pub fn new(mut queries: Vec<Query>) -> Self {
         queries.sort_unstable();
         queries.dedup();
         Self(queries)
     }
 
-    /// A question that nobody of us would ask.
+    /// Returns a query that no client would ask.
     pub fn odd(&self) -> Option<&Query> {
         self.0.iter().find(|query| !is_askable(query))
     }
 
-    /// The questions about other places than those where systems are installed, which
-    /// differ more often.
+    /// Returns queries about paths outside system directories, which differ more often.
     pub fn near(&self) -> impl Iterator<Item = &Query> {
         self.0.iter().filter(|query| is_near(query))
     }
 }
 
-/// Which result it is, probably.
+/// The likely result.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hint {
-    /// The key that the answers to the near queries lead to ([`Key::of_near`]).
+    /// The key given by the answers to the near queries ([`Key::of_near`]).
     pub near: Key,
-    /// Where the result is.
+    /// The key of the result.
     pub result: Key,
     /// The contents that it needs.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_HINTED>")]
@@ -106,12 +102,12 @@ pub struct Sets {
     /// The path sets, the newest first.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_SETS>")]
     pub sets: Vec<PathSet>,
-    /// The newest first.
+    /// The hints, the newest first.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MAX_HINTS>")]
     pub hints: Vec<Hint>,
 }
 
-/// Where systems are installed.
+/// System directories.
 const FAR: [&[u8]; 9] = [
     b"/usr/", b"/lib", b"/bin/", b"/sbin/", b"/etc/", b"/opt/", b"/proc/", b"/sys/", b"/dev/",
 ];
@@ -124,7 +120,7 @@ fn is_near(query: &Query) -> bool {
     !matches!(query, Query::Order(_)) && !query.paths().iter().any(is_far)
 }
 
-/// Whether a question is about absolute paths, as ours are, or about base directories.
+/// Whether a query is about absolute paths, as local queries are, or about base directories.
 fn is_askable(query: &Query) -> bool {
     if is_note(query) {
         return true;
@@ -141,7 +137,7 @@ fn is_askable(query: &Query) -> bool {
     is_named && query.paths().iter().all(one)
 }
 
-/// A result as it travels.
+/// A result in transfer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Stored {
     /// The outcome of the unit.
@@ -151,19 +147,19 @@ pub struct Stored {
     pub contents: Vec<Content>,
 }
 
-/// A content by both names.
+/// A content with its local and remote digest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Content {
-    /// As we call it.
+    /// The local digest.
     pub digest: Digest,
-    /// As the server calls it.
+    /// The digest at the server.
     pub hash: [u8; 32],
     /// Its length in bytes.
     pub length: u64,
 }
 
 impl Content {
-    /// Its digest at the server.
+    /// Returns its digest at the server.
     pub fn wire(&self) -> Wire {
         Wire {
             hash: self.hash,
@@ -177,19 +173,19 @@ impl Content {
 pub struct Key(pub [u8; 32]);
 
 impl Key {
-    /// Where the path sets of a weak key are.
+    /// Returns the key of the path sets of a weak key.
     pub fn of_sets(key: &WeakKey) -> Self {
         Self::new("reprise pcache path sets", &[&key.0.0])
     }
 
-    /// Where the result is that these answers to a path set lead to; `None` if one
-    /// of them is not known.
+    /// Returns the key of the result for these answers to a path set; `None` if one of them is
+    /// unknown.
     pub fn of_result(key: &WeakKey, set: &PathSet, answers: &[Answer]) -> Option<Self> {
         Self::of_answers("reprise pcache result", key, set, answers)
     }
 
-    /// The key for these answers to a path set's near queries ([`Hint`]); `None` if one of them is
-    /// not known.
+    /// Returns the key for these answers to a path set's near queries ([`Hint`]); `None` if one of
+    /// them is unknown.
     pub fn of_near(key: &WeakKey, near: &[&Query], answers: &[Answer]) -> Option<Self> {
         Self::of_answers("reprise pcache near questions", key, near, answers)
     }
@@ -219,7 +215,7 @@ impl Key {
     }
 }
 
-/// Packs path sets, as many of the first as there may be.
+/// Encodes path sets, from the first one up to the limits.
 ///
 /// # Errors
 /// [`FormError::Large`] if not even the first fits.
@@ -241,10 +237,10 @@ pub fn encode_sets(sets: &Sets) -> Result<Vec<u8>, FormError> {
     }
 }
 
-/// Unpacks path sets.
+/// Decodes path sets.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The defect of the bytes.
 pub fn decode_sets(bytes: &[u8]) -> Result<Sets, FormError> {
     let sets: Sets = unpack(SETS, bytes)?;
     let questions: usize = sets.sets.iter().map(|set| set.0.len()).sum();
@@ -254,7 +250,7 @@ pub fn decode_sets(bytes: &[u8]) -> Result<Sets, FormError> {
     Ok(sets)
 }
 
-/// Packs a result.
+/// Encodes a result.
 ///
 /// # Errors
 /// [`FormError::Large`].
@@ -262,10 +258,10 @@ pub fn encode_result(stored: &Stored) -> Result<Vec<u8>, FormError> {
     pack(RESULT, stored)
 }
 
-/// Unpacks a result.
+/// Decodes a result.
 ///
 /// # Errors
-/// What is wrong with the bytes.
+/// The defect of the bytes.
 pub fn decode_result(bytes: &[u8]) -> Result<Stored, FormError> {
     unpack(RESULT, bytes)
 }

@@ -133,7 +133,7 @@ fn decompression_stops_at_the_encoding_limit() {
 
 #[test]
 fn a_list_with_an_excessive_length_prefix_is_refused() {
-    // Each empty path takes two bytes here and a hundred in memory.
+    // Each empty path takes two bytes here, and a hundred in memory.
     let query = postcard::to_stdvec(&Query::Content("".into())).unwrap();
     let mut plain = postcard::to_stdvec(&1_usize).unwrap();
     plain.extend(postcard::to_stdvec(&(MAX_ITEMS + 1)).unwrap());

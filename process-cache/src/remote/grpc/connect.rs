@@ -1,4 +1,4 @@
-//! Connecting: addresses, TLS, headers.
+//! Connects to a server: addresses, TLS, headers.
 
 use std::io;
 use std::net::SocketAddr;
@@ -20,22 +20,23 @@ use crate::platform::lock::lock;
 use crate::remote::protocol::{Failure, Result, Retries};
 use crate::remote::settings::{Address, Settings};
 
-/// How long connecting may take, unless the user is more patient.
+/// Time limit for a connection, unless the user sets a longer one.
 const CONNECT: Duration = Duration::from_millis(1500);
-/// How much may be on its way to us: what a fast and far server sends in a moment.
+/// Flow control window for responses: data that a fast and distant server sends in a moment
+/// (bytes).
 const STREAM_WINDOW: u32 = 4 << 20;
 const CONNECTION_WINDOW: u32 = 16 << 20;
 
-/// All that connecting needs, read and looked up.
+/// All data needed for a connection.
 #[derive(Debug, Clone)]
 pub struct Prepared {
     endpoint: Endpoint,
     addresses: Arc<[SocketAddr]>,
-    /// A connection that is being made since before it is needed.
+    /// A connection started before it is needed.
     begun: Begun,
     headers: MetadataMap,
     instance: Arc<str>,
-    /// How long connecting may take.
+    /// Time limit for a connection.
     limit: Duration,
     timeout: Duration,
     compress: bool,
@@ -45,13 +46,12 @@ pub struct Prepared {
 type Begun = Arc<Mutex<Option<std::net::TcpStream>>>;
 
 impl Prepared {
-    /// ExecContext to connect, and waits for nothing: who asks is going to find the connection
-    /// made.
+    /// Starts to connect without waiting, so that the first request finds a connection.
     pub(in crate::remote) fn begin(&self) {
         *lock(&self.begun) = self.addresses.first().and_then(|address| begin(*address));
     }
 
-    /// Ends what was begun, if nobody has taken it.
+    /// Closes the early connection, if it is unused.
     pub(in crate::remote) fn stop(&self) {
         *lock(&self.begun) = None;
     }
@@ -71,10 +71,10 @@ fn begin(address: SocketAddr) -> Option<std::net::TcpStream> {
     }
 }
 
-/// Reads the files that the settings name. `addresses` are those of the server.
+/// Reads the files named in the settings. `addresses` are those of the server.
 ///
 /// # Errors
-/// [`Failure::Forbidden`]: what is wrong with the settings or the files.
+/// [`Failure::Forbidden`]: a defect of the settings or the files.
 pub fn prepare(
     address: &Address,
     addresses: Vec<SocketAddr>,
@@ -107,8 +107,8 @@ pub fn prepare(
     })
 }
 
-/// A client whose connection is made with its first request. To be called inside of
-/// the runtime that is going to serve it.
+/// Creates a client that connects at its first request. Call it inside the runtime that will drive
+/// it.
 pub(in crate::remote) fn connect(prepared: &Prepared, retries: Retries) -> Client {
     let (addresses, limit) = (prepared.addresses.clone(), prepared.limit);
     let begun = prepared.begun.clone();
@@ -134,7 +134,7 @@ pub(in crate::remote) fn connect(prepared: &Prepared, retries: Retries) -> Clien
     }
 }
 
-/// A connection that was begun, once it is made.
+/// Waits for a connection that was started early.
 async fn begun_to(begun: std::net::TcpStream, limit: Duration) -> io::Result<TcpStream> {
     let stream = TcpStream::from_std(begun)?;
     tokio::time::timeout(limit, stream.writable()).await??;
@@ -145,7 +145,7 @@ async fn begun_to(begun: std::net::TcpStream, limit: Duration) -> io::Result<Tcp
     Ok(stream)
 }
 
-/// The first address that answers.
+/// Connects to the first address that answers.
 async fn dial(addresses: &[SocketAddr], limit: Duration) -> io::Result<TcpStream> {
     let mut result = Err(io::Error::other("the server has no address"));
     for address in addresses {
@@ -173,7 +173,7 @@ fn tls(settings: &Settings) -> Result<ClientTlsConfig> {
     Ok(tls)
 }
 
-/// Headers of each request: headers and a token from files, and our name.
+/// Returns the headers of each request: headers and a token from files, and the client's name.
 fn headers(settings: &Settings, uri: &str) -> Result<MetadataMap> {
     let mut map = MetadataMap::new();
     let details = re::RequestMetadata {

@@ -1,9 +1,9 @@
-//! Headers from a program of the user's: a credential helper.
+//! Credential helpers: programs that provide headers.
 //!
-//! It is run as `PROGRAM get`, reads `{"uri": "https://HOST:PORT"}`, and writes
-//! `{"headers": {"NAME": ["VALUE"]}}`, as Bazel's do
-//! (<https://github.com/EngFlow/credential-helper-spec>). When its answer expires does
-//! not matter: it is asked in each run.
+//! The helper runs as `PROGRAM get`, reads `{"uri": "https://HOST:PORT"}`, and writes `{"headers":
+//! {"NAME": ["VALUE"]}}`, as Bazel's helpers do
+//! (<https://github.com/EngFlow/credential-helper-spec>). The expiry of its answer is ignored:
+//! each run asks again.
 
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use crate::remote::protocol::{Failure, Result};
 
-/// More than this is no answer, in bytes.
+/// Maximal length of an answer, in bytes.
 const LONGEST: usize = 1 << 20;
 
 #[derive(Deserialize)]
@@ -25,10 +25,10 @@ struct Answer {
     headers: BTreeMap<String, Vec<String>>,
 }
 
-/// The headers that a program knows for a server.
+/// Asks a program for the headers of a server.
 ///
 /// # Errors
-/// [`Failure::Forbidden`] where it fails, or does not answer within `limit`.
+/// [`Failure::Forbidden`] if it fails, or does not answer within `limit`.
 pub(super) fn ask(program: &Path, uri: &str, limit: Duration) -> Result<Vec<(String, String)>> {
     let failed = |why: &dyn std::fmt::Display| {
         let program = program.display();
@@ -50,7 +50,7 @@ pub(super) fn ask(program: &Path, uri: &str, limit: Duration) -> Result<Vec<(Str
     if !status.success() {
         return Err(failed(&format!("failed ({status})")));
     }
-    // What it says may be a secret.
+    // Its output may be a secret.
     let answer: Answer = serde_json::from_slice(&answer)
         .map_err(|_| failed(&"does not answer with JSON that has headers"))?;
     let one = |(name, values): (String, Vec<String>)| {
@@ -63,7 +63,7 @@ fn converse(child: &mut Child, uri: &str, limit: Duration) -> std::io::Result<Ve
     let end = Instant::now() + limit;
     if let Some(mut input) = child.stdin.take() {
         let question = serde_json::json!({ "uri": uri }).to_string();
-        // It need not read what it is asked.
+        // It need not read its input.
         let _ = input.write_all(question.as_bytes());
     }
     let mut answer = Vec::new();
@@ -107,8 +107,8 @@ mod tests {
         std::fs::write(&written, format!("#!/bin/sh\n{script}\n")).unwrap();
         let mode = std::fs::Permissions::from_mode(0o755);
         std::fs::set_permissions(&written, mode).unwrap();
-        // By another process: a descriptor that is open for writing in a child of
-        // another test would make it busy.
+        // Copied by another process: a writable descriptor in a child of another test would make
+        // the file busy.
         let copied = Command::new("cp").arg(&written).arg(&path).status();
         assert!(copied.unwrap().success());
         ask(&path, "https://host:1", limit)

@@ -1,12 +1,11 @@
 //! A client of the Bazel Remote Execution API, version 2: its action cache and its
 //! content-addressable storage (remote-apis, `remote_execution.proto`).
 //!
-//! Our keys are no digests of actions. An entry stands under the digest of an action
-//! that runs nothing on nothing, with our key as its salt: so it is a well-formed one
-//! wherever somebody looks. The blob of an entry is the action's standard output,
-//! which servers send along when asked (what stands beside it is the standard error, and
-//! comes likewise), and the contents are its output files, which servers that check
-//! results for completeness keep together with it.
+//! pcache's keys are no digests of actions. An entry is stored under the digest of an action
+//! without command and input, with pcache's key as its salt. So the action is well-formed for
+//! every server. The blob of an entry is the action's standard output, which servers inline on
+//! request. The blob next to it is the standard error, inlined likewise. The contents are its
+//! output files, which servers that check completeness keep together with it.
 
 mod connect;
 mod credentials;
@@ -32,24 +31,24 @@ use super::codec::{Key, MAX_PACKED};
 use super::digest::{Function, Wire};
 use super::protocol::{Backend, Entry, Failure, Offer, Reply, Result, Retries, Want};
 
-/// No message is larger, in bytes; servers send what they like up to here.
+/// Maximal size of a message, in bytes; servers may send up to this size.
 const MAX_MESSAGE: usize = 32 << 20;
-/// As much as is sent and asked for in one message where the server does not say:
-/// gRPC's own limit with room for the rest of the message.
+/// Maximal size of a batch if the server sets no limit, in bytes: gRPC's own limit with room for
+/// the rest of the message.
 const BATCH: u64 = (4 << 20) - (64 << 10);
-/// How many digests are asked for at once.
+/// Maximal number of digests per request.
 const MANY: usize = 10_000;
 
-/// A server and how we speak to it.
+/// A client of a server.
 #[derive(Debug, Clone)]
 pub struct Client {
     channel: Channel,
     headers: MetadataMap,
     instance: Arc<str>,
-    /// How long one request may take.
+    /// Time limit for one request.
     timeout: Duration,
     retries: Retries,
-    /// Whether to have contents compressed where that is possible.
+    /// Whether to compress contents if possible.
     compress: bool,
     server: Arc<OnceCell<Server>>,
 }
@@ -57,22 +56,22 @@ pub struct Client {
 /// The capabilities of a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Server {
-    /// How it digests.
+    /// Its digest function.
     pub function: Function,
-    /// Whether entries may be put there.
+    /// Whether it accepts entries.
     pub takes_entries: bool,
-    /// Contents can be read and written in zstd's form.
+    /// Whether it supports zstd for streams.
     zstd: bool,
-    /// Also many at once.
+    /// Whether it supports zstd in batches.
     zstd_batches: bool,
-    /// How much goes into a message, in bytes.
+    /// Maximal size of a batch, in bytes.
     batch: u64,
-    /// The longest content that it takes.
+    /// The longest content that it accepts (bytes).
     max_blob: u64,
 }
 
 impl Client {
-    /// The server's capabilities; asked once.
+    /// Returns the server's capabilities; requested once.
     async fn server(&self) -> Result<Server> {
         self.server
             .get_or_try_init(|| self.capabilities())
@@ -92,7 +91,7 @@ impl Client {
             .await;
         let found = match found {
             Ok(found) => found,
-            // It is not required to tell.
+            // A server need not answer this.
             Err(status) if status.code() == Code::Unimplemented => {
                 re::ServerCapabilities::default()
             }
@@ -105,8 +104,8 @@ impl Client {
         if let Some(server) = self.server.get() {
             return self.entry_by(key, beside, server.function).await;
         }
-        // What nearly all servers know: whoever has an entry knows it, and says what else
-        // he knows while we look at the entry.
+        // A function that nearly all servers support. A server that has the entry supports it; its
+        // capabilities arrive meanwhile.
         let guess = Function::Sha256;
         let found = self.entry_by(key, beside, guess).await;
         if matches!(found, Ok(Some(_))) {
@@ -206,7 +205,7 @@ impl Client {
         request
     }
 
-    /// Makes a call, and again where that may help.
+    /// Makes a call, and repeats it if that may help.
     async fn call<T, F>(&self, mut attempt: impl FnMut() -> F) -> Result<T, Status>
     where
         F: Future<Output = Result<tonic::Response<T>, Status>>,
@@ -309,7 +308,7 @@ fn number(function: Function) -> i32 {
     }
 }
 
-/// The digest that stands for a key.
+/// Returns the action digest for a key.
 fn action(key: Key, function: Function) -> re::Digest {
     let nothing = digest(function.of(b""));
     let action = re::Action {
@@ -338,7 +337,7 @@ fn entry(result: re::ActionResult, function: Function) -> Result<Entry> {
     })
 }
 
-/// A blob that an entry names, sends along, or both.
+/// Returns a blob that an entry names, inlines, or both.
 fn blob(
     said: Option<&re::Digest>,
     sent: Vec<u8>,
@@ -371,7 +370,7 @@ fn wire(digest: &re::Digest) -> Option<Wire> {
     Wire::parse(&digest.hash, digest.size_bytes)
 }
 
-/// Whether a failure may pass.
+/// Whether a failure may be temporary.
 fn is_passing(status: &Status) -> bool {
     matches!(
         status.code(),
@@ -380,7 +379,7 @@ fn is_passing(status: &Status) -> bool {
 }
 
 fn failure(status: &Status) -> Failure {
-    // The innermost cause says most: "connection refused" rather than "transport
+    // The innermost cause is the most specific: "connection refused" rather than "transport
     // error".
     let mut text = status.message().to_owned();
     let mut cause = std::error::Error::source(status);

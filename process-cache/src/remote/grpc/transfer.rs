@@ -1,5 +1,5 @@
-//! Moving contents: small ones many at a time, large ones as streams, compressed
-//! where the server can do that.
+//! Transfers contents: small ones in batches, large ones as streams, compressed if the server
+//! supports it.
 
 use std::io::{self, Read, Write};
 
@@ -15,15 +15,15 @@ use super::{Client, MAX_MESSAGE, Server, digest, failure, wire};
 use crate::remote::digest::{Function, Wire};
 use crate::remote::protocol::{Failure, Offer, Result, Want};
 
-/// Pieces of a stream, in bytes.
+/// Size of a stream's messages, in bytes.
 const PIECE: usize = 512 << 10;
-/// Shorter contents are not worth compressing.
+/// Shorter contents are not compressed (bytes).
 const WORTH: u64 = 1024;
-/// How hard zstd tries.
+/// The compression level of zstd.
 const LEVEL: i32 = 1;
-/// How many messages and streams are on their way at once.
+/// Maximal number of concurrent messages and streams.
 const AT_ONCE: usize = 4;
-/// Bytes of a message for each content besides its own.
+/// Bytes of a message for each content in addition to its data.
 const OVERHEAD: u64 = 160;
 
 impl Client {
@@ -112,7 +112,7 @@ impl Client {
             check(response.status.as_ref())?;
             let bytes = if response.compressor == Compressor::Zstd as i32 {
                 let size = usize::try_from(wire.size).unwrap_or(usize::MAX);
-                // What is asked for in a batch fits into a message.
+                // A requested batch fits into a message.
                 unpacking
                     .decompress(&response.data, size)
                     .map_err(|_| Failure::Wrong("a blob cannot be unpacked".to_owned()))?
@@ -124,8 +124,7 @@ impl Client {
         Ok(found)
     }
 
-    /// Reads a content as a stream. Nothing is tried twice: part of it has been
-    /// written.
+    /// Reads a content as a stream. There are no retries: part of it has been written.
     async fn stream_in(
         &self,
         server: Server,
@@ -141,7 +140,7 @@ impl Client {
             ByteStreamClient::new(self.channel.clone()).max_decoding_message_size(MAX_MESSAGE);
         let late = |_| Failure::Slow;
         let mut request = self.request(request);
-        // A long stream is not late as long as something comes.
+        // A long stream may continue as long as data arrives.
         request.metadata_mut().remove("grpc-timeout");
         let started = tokio::time::timeout(self.timeout, client.read(request));
         let mut stream = match started.await.map_err(late)? {
@@ -252,7 +251,7 @@ impl Client {
         let mut client = ByteStreamClient::new(self.channel.clone());
         let mut request = self.request(tokio_stream::iter(pieces));
         request.metadata_mut().remove("grpc-timeout");
-        // Somewhat more time for something large: at least a megabyte a second.
+        // Large contents get more time: at least a megabyte a second is expected.
         let limit = self.timeout + std::time::Duration::from_micros(size);
         let written = tokio::time::timeout(limit, client.write(request));
         let written = written.await.map_err(|_| Failure::Slow)?;
@@ -266,8 +265,8 @@ impl Client {
         Ok(())
     }
 
-    /// The resource name of a content in the byte-stream service; a writer's has the name of its
-    /// attempt.
+    /// Returns the resource name of a content in the byte-stream service. A writer's name includes
+    /// that of its attempt.
     fn resource(
         &self,
         server: Server,
@@ -298,7 +297,7 @@ impl Client {
     }
 }
 
-/// A few things at once; the first failure ends all.
+/// Runs a few tasks concurrently; the first failure ends all.
 #[derive(Default)]
 struct Tasks(JoinSet<Result<()>>);
 
@@ -327,7 +326,7 @@ impl Tasks {
     }
 }
 
-/// Takes so many bytes and no more.
+/// Accepts a limited number of bytes.
 struct Capped<'a> {
     to: &'a mut Vec<u8>,
     left: u64,
@@ -346,8 +345,8 @@ impl Write for Capped<'_> {
     }
 }
 
-/// A content as the messages of a stream. What cannot be read ends it early, which
-/// the server refuses.
+/// Sends a content as the messages of a stream. A read error ends it early, which the server
+/// refuses.
 struct Pieces {
     source: Box<dyn Read + Send>,
     name: String,
@@ -370,7 +369,7 @@ impl Iterator for Pieces {
         }
         self.done = data.len() < PIECE;
         let request = bs::WriteRequest {
-            // Said once.
+            // Sent once.
             resource_name: std::mem::take(&mut self.name),
             write_offset: self.offset,
             finish_write: self.done,
@@ -408,7 +407,7 @@ fn check(status: Option<&bazel_remote_apis::google::rpc::Status>) -> Result<()> 
     }
 }
 
-/// A name for an upload (a UUID) that nobody else uses.
+/// Returns a unique name for an upload (a UUID).
 fn unique() -> String {
     use std::hash::{BuildHasher, RandomState};
     let random = || RandomState::new().hash_one(std::process::id());
