@@ -1,7 +1,7 @@
-//! The report of a run as one page for a browser: nothing is loaded from elsewhere.
+//! Renders the report of a run as one HTML page, which loads nothing from elsewhere.
 //!
-//! The page is made of the same [`Overview`] and explanations as `pcache why`; the
-//! only script in it filters the tree.
+//! The page contains the same [`Overview`] and explanations as `pcache why`. Its only script
+//! filters the tree.
 
 mod timeline;
 
@@ -22,13 +22,13 @@ const seen=!text||item.textContent.toLowerCase().includes(text);
 item.classList.toggle('gone',!seen&&item.matches('.leaf'));
 if(seen&&text)for(let up=item.parentElement;up;up=up.parentElement)if(up.tagName=='DETAILS')up.open=true;}});
 ";
-/// How many losses are shown.
+/// Maximal number of losses shown.
 const LOSSES: usize = 12;
-/// How many units are named for a reason.
+/// Maximal number of units named for a reason.
 const NAMED: usize = 40;
 
-/// For each number whether the unit is shown as one: nothing is below it but parts of
-/// it.
+/// Returns, for each number, whether the unit is shown without children: it has none, except parts
+/// of itself.
 fn wholes(run: &Run) -> Vec<bool> {
     let mut whole = vec![true; run.units.len() + 1];
     for unit in &run.units {
@@ -43,12 +43,12 @@ fn wholes(run: &Run) -> Vec<bool> {
     whole
 }
 
-/// Whether a unit is looked up with the one above only.
+/// Whether a unit is looked up only together with its parent.
 fn is_part(unit: &Entry) -> bool {
     matches!(&unit.fate, Some(Fate::NotStored { reason }) if Kind::of_uncacheable(reason) == Kind::Internal)
 }
 
-/// How a unit is coloured.
+/// The colour of a unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Look {
     Hit,
@@ -80,7 +80,7 @@ impl Look {
     }
 }
 
-/// The page of the run with this place in the history.
+/// Returns the page of the run with this index in the history.
 pub fn page(all: &Explainer<'_>, at: usize) -> String {
     let Some(run) = all.history.runs.get(at) else {
         return String::new();
@@ -146,7 +146,7 @@ fn tiles(run: &Run, found: &Overview, out: &mut String) {
         "programs run",
     ));
     out.push_str("</div>");
-    // Time of units with nothing below them: it adds up.
+    // Time of units without children, which adds up.
     let mut sums = [0_u64; 4];
     let whole = wholes(run);
     for (number, unit) in run.numbered() {
@@ -246,7 +246,7 @@ fn reasons(run: &Run, found: &Overview, base: &str, out: &mut String) {
 
 fn meter(value: u64, most: u64, look: Look, out: &mut String) {
     if value == 0 {
-        // Counted elsewhere.
+        // Counted in another row.
         out.push_str("<div></div><div class=num></div>");
         return;
     }
@@ -259,13 +259,13 @@ fn meter(value: u64, most: u64, look: Look, out: &mut String) {
     );
 }
 
-/// Units that are never skipped, and where that comes from.
+/// Lists units that are never skipped, with the source of the reason.
 fn losses(run: &Run, out: &mut String) {
     let reason = |unit: &Entry| match &unit.fate {
         Some(Fate::NotStored { reason }) if Look::of(unit) == Look::Never => Some(reason.clone()),
         _ => None,
     };
-    // A reason that comes from below is shown there.
+    // A reason caused by a child is shown there.
     let mut from_below = vec![false; run.units.len() + 1];
     for unit in &run.units {
         let above = run.unit(unit.above);
@@ -279,7 +279,7 @@ fn losses(run: &Run, out: &mut String) {
         .numbered()
         .filter(|(number, _)| !from_below[*number as usize])
         .filter_map(|(number, unit)| {
-            // With it, all above it run again that it makes uncacheable.
+            // All ancestors that it makes uncacheable run again with it.
             let mut cost = unit.wall_us;
             let mine = reason(unit)?;
             let mut above = unit.above;
@@ -325,7 +325,7 @@ fn losses(run: &Run, out: &mut String) {
     out.push_str("</div><p class=soft>The time is that of the outermost program that is not skipped because of it.</p>");
 }
 
-/// All units, as a tree that can be folded.
+/// Renders all units as a tree that can be folded.
 fn tree(all: &Explainer<'_>, at: usize, run: &Run, base: &str, out: &mut String) {
     enum Step {
         Unit(u32),
@@ -376,7 +376,7 @@ fn tree(all: &Explainer<'_>, at: usize, run: &Run, base: &str, out: &mut String)
         if inside.is_empty() {
             let _ = write!(out, "<div class=leaf>{line}</div>");
         } else {
-            // What is inside of a large tree is opened by whoever wants to see it.
+            // Large trees start folded.
             let unfolded = if run.units.len() <= 400 || unit.above == 0 {
                 " open"
             } else {
@@ -390,7 +390,7 @@ fn tree(all: &Explainer<'_>, at: usize, run: &Run, base: &str, out: &mut String)
     out.push_str("</div>");
 }
 
-/// Text for a page.
+/// Escapes text for HTML.
 fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {

@@ -1,4 +1,4 @@
-//! When programs ran, in as many lanes as there were at a time.
+//! Draws when programs ran, with one lane per concurrent program.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::journal::Run;
 const WIDTH: f64 = 1056.0;
 const LANE: f64 = 22.0;
 const TOP: f64 = 18.0;
-/// So many lanes are drawn; what comes beyond shares the last one.
+/// Maximal number of lanes; further programs share the last one.
 const MOST: usize = 24;
 
-/// Draws units that have no others below them: who has mostly waits for these.
+/// Draws units without children: other units mostly wait for their children.
 pub(super) fn draw(run: &Run, out: &mut String) {
     let whole = super::wholes(run);
     let end = |at: usize| {
@@ -24,7 +24,7 @@ pub(super) fn draw(run: &Run, out: &mut String) {
     let total = bars.iter().map(|&at| end(at)).max().unwrap_or(0);
     let total = total.max(run.wall_us).max(1);
     let scale = WIDTH / total as f64;
-    // Each goes into the first lane that is free.
+    // Each unit goes into the first free lane.
     let mut lanes: Vec<u64> = Vec::new();
     let mut places = Vec::with_capacity(bars.len());
     for &at in &bars {
@@ -71,7 +71,7 @@ pub(super) fn draw(run: &Run, out: &mut String) {
     out.push_str("</svg>");
 }
 
-/// A step of 1, 2 or 5 times a power of ten that is at least so long.
+/// Returns a step of 1, 2 or 5 times a power of ten that is at least `least`.
 fn round_step(least: u64) -> u64 {
     let mut power = 1_u64;
     loop {

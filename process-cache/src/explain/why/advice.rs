@@ -1,6 +1,6 @@
-//! Advice that would make a unit cacheable, as far as something general can be said.
+//! General advice on how to make a unit cacheable.
 
-/// Advice for a reason not to store a unit.
+/// Returns advice for an uncacheable reason.
 pub fn of(reason: &str) -> Option<&'static str> {
     let reason = reason.to_ascii_lowercase();
     let has = |word: &str| reason.contains(word);
@@ -33,7 +33,7 @@ pub fn of(reason: &str) -> Option<&'static str> {
     })
 }
 
-/// Variables that say where a person sits, and seldom decide what is built.
+/// Variables that describe a user's session, and seldom affect a build.
 const OF_SESSIONS: [&str; 14] = [
     "COLORTERM",
     "COLUMNS",
@@ -51,8 +51,8 @@ const OF_SESSIONS: [&str; 14] = [
     "XDG_SESSION_ID",
 ];
 
-/// Advice where these variables of the environment made the difference, if it is safe to give
-/// any: for whatever a build is told by, there is none.
+/// Returns advice if these environment variables made the difference. Variables that may control a
+/// build have none.
 pub fn of_variables(names: &[&str]) -> Option<String> {
     let names: Vec<&&str> = names
         .iter()
@@ -66,6 +66,6 @@ pub fn of_variables(names: &[&str]) -> Option<String> {
     })
 }
 
-/// Advice where results belong to other directories.
+/// Advice if results belong to other directories.
 pub const OF_DIRECTORIES: &str = "to take results of other directories, run with `--root worktree=DIR` in each; where that \
      was given, `--explain` says of each unit what binds it to its place";

@@ -1,8 +1,8 @@
-//! The state before a run: the units of the last run in its directory, and for skipped ones the
-//! units whose results they are.
+//! The state before a run: the units of the last run in its directory; for skipped units, those
+//! that recorded their results.
 //!
-//! A unit is compared with what it was then, and not with runs in between that did
-//! something else: what changed before the last run is no news.
+//! A unit is compared with its state at that time, and not with other runs in between: changes
+//! before the last run are not reported.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -14,7 +14,7 @@ use crate::journal::Entry;
 use crate::model::fate::Fate;
 
 impl Explainer<'_> {
-    /// The units that had made what was there when the run `at` began.
+    /// Returns the units that had made the state at the start of the run `at`.
     pub(super) fn before(&self, at: usize) -> Rc<FxHashSet<Place>> {
         if let Some(known) = self.before.borrow().get(&at) {
             return known.clone();
@@ -24,7 +24,7 @@ impl Explainer<'_> {
         units
     }
 
-    /// The last run before the run `at` in the directory of that one.
+    /// Returns the last run before the run `at` in the same directory.
     pub(super) fn last_there(&self, at: usize) -> Option<usize> {
         let (earlier, rest) = self.history.runs.split_at_checked(at)?;
         let directory = rest.first()?.directory();
@@ -37,7 +37,8 @@ impl Explainer<'_> {
         let Some(last) = self.last_there(at) else {
             return found;
         };
-        // The units of each run that count with all below them; the last run's do anyway.
+        // The units of each run that count with all their descendants; those of the last run count
+        // anyway.
         let mut open: BTreeMap<usize, FxHashSet<u32>> = BTreeMap::new();
         open.insert(last, std::iter::once(1).collect());
         while let Some((at, tops)) = open.pop_last() {
@@ -61,8 +62,8 @@ impl Explainer<'_> {
         found
     }
 
-    /// The unit whose result was taken for a skipped one, as far as that is known: the one
-    /// that took so long, or else the last one with the same key that was stored.
+    /// Returns the unit that recorded the result of a skipped one, if known: the one with the same
+    /// duration, or else the last stored one with the same key.
     fn recorded(&self, unit: &Entry, recorded_us: u64, place: Place) -> Option<Place> {
         let is_stored = |at: &Place| {
             self.at(*at)
@@ -83,7 +84,7 @@ impl Explainer<'_> {
         Some(known.unwrap_or(last))
     }
 
-    /// The number of the result that a unit had before its run.
+    /// Returns the serial number of a unit's result before its run.
     pub(super) fn stored_before(&self, unit: &Entry, place: Place) -> Option<u64> {
         let before = self.before(place.0);
         let places = self.by_key.get(&unit.key?)?.iter().rev();

@@ -1,4 +1,4 @@
-//! The causes of changes.
+//! Finds the causes of changes.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
@@ -11,25 +11,25 @@ use super::{Explainer, Place};
 use crate::journal::History;
 use crate::model::fate::Fate;
 
-/// The cause of a change, as far as it is known.
+/// The cause of a change, if known.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Cause {
-    /// A unit of a remembered run.
+    /// A unit of a run in the history.
     Unit {
         /// The run's id.
         run: String,
-        /// The unit's number there.
+        /// The unit's number in that run.
         unit: u32,
         /// Its command.
         command: String,
-        /// It did not run but was restored from the store.
+        /// Whether it was restored from the store.
         restored: bool,
         /// Why it ran.
         #[serde(skip_serializing_if = "Option::is_none")]
         because: Option<Box<Reason>>,
     },
-    /// No unit of a remembered run.
+    /// No unit of a run in the history.
     Outside {
         /// When the file, or its metadata if that is what differs, was modified: µs since
         /// the epoch, if it is there.
@@ -38,7 +38,7 @@ pub enum Cause {
     },
 }
 
-/// Which units wrote which names.
+/// Units by the names that they wrote.
 #[derive(Debug, Default)]
 pub struct Index(FxHashMap<PathBuf, Vec<Place>>);
 
@@ -62,9 +62,10 @@ impl Index {
 }
 
 impl Explainer<'_> {
-    /// Finds the cause of a reason of the unit at `place`, since the run with the number `since`.
+    /// Finds the cause of a reason of the unit at `place`, in runs after the run with index
+    /// `since`.
     pub(super) fn find_cause(&self, reason: &mut Reason, place: Place, since: usize, depth: u32) {
-        // What the unit made itself, and found there, is from an earlier run.
+        // The unit found its own product, which an earlier run made.
         let is_product = reason.own_product && reason.kind == Kind::Appeared;
         if !reason.is_about_a_file() || reason.kind == Kind::Other || is_product {
             return;
@@ -76,7 +77,7 @@ impl Explainer<'_> {
             let earlier = self
                 .at((run, number))
                 .is_some_and(|(_, unit)| unit.began_us < began);
-            // Who made it has no part in its being gone.
+            // The unit that made a file does not explain its absence.
             let is_since = run < place.0 && run > since && reason.kind != Kind::Gone;
             (run == place.0 && earlier) || is_since
         });
@@ -84,9 +85,9 @@ impl Explainer<'_> {
         reason.cause = Some(match writer.and_then(|at| Some((at, self.at(at)?))) {
             Some((at, (run, unit))) => {
                 let restored = matches!(unit.fate, Some(Fate::Hit { .. }));
-                // What runs above ran because of what is below, this unit included.
+                // An ancestor ran because of its descendants, including this unit.
                 let above = at.0 == place.0 && self.is_above(at, place.1);
-                // Why an earlier run did something is no reason of this one.
+                // The reasons of an earlier run are no reasons of this run.
                 let because = if restored || above || at.0 != place.0 {
                     None
                 } else {
@@ -105,7 +106,7 @@ impl Explainer<'_> {
                 }
             }
             None => {
-                // Whoever changed it after the run is no cause.
+                // A change after the run is no cause.
                 let run = self.at(place).map(|(run, _)| run.began + run.wall_us);
                 let is_before = |at: &u64| run.is_some_and(|end| *at <= end);
                 let time = match reason.kind {
@@ -119,8 +120,8 @@ impl Explainer<'_> {
         });
     }
 
-    /// The unit that one is part of, if it is not looked up by itself, as an assembler in a
-    /// compiler.
+    /// Returns the unit that contains this one, if this one is not looked up by itself, as an
+    /// assembler in a compiler.
     fn whole(&self, part: Place, place: Place, depth: u32) -> Place {
         let mut at = part;
         while let Some((_, unit)) = self.at(at)
@@ -134,7 +135,7 @@ impl Explainer<'_> {
         at
     }
 
-    /// Whether a unit is above the one with the number `below` in its run.
+    /// Whether a unit is an ancestor of the one with number `below` in its run.
     pub(super) fn is_above(&self, place: Place, below: u32) -> bool {
         let Some(run) = self.history.runs.get(place.0) else {
             return false;
@@ -153,22 +154,22 @@ impl Explainer<'_> {
     }
 }
 
-/// When a file was modified, if it is there.
+/// Returns the modification time of a file, if it exists.
 pub(super) fn modified(path: &Path) -> Option<u64> {
     let time = std::fs::symlink_metadata(path).ok()?.modified().ok()?;
     let since = time.duration_since(std::time::UNIX_EPOCH).ok()?;
     Some(since.as_micros() as u64)
 }
 
-/// When a file's metadata was changed, if it is there.
+/// Returns the metadata change time of a file, if it exists.
 fn changed(path: &Path) -> Option<u64> {
     let file = std::fs::symlink_metadata(path).ok()?;
     let [seconds, ns] = [file.ctime(), file.ctime_nsec()].map(u64::try_from);
     Some(seconds.ok()? * 1_000_000 + ns.ok()? / 1000)
 }
 
-/// The path with its directory resolved where it still exists, so that it can be
-/// compared with the names that units wrote.
+/// Resolves the directory of a path as far as it still exists, for comparison with names that
+/// units wrote.
 pub(super) fn plain(path: &Path) -> PathBuf {
     if let (Some(parent), Some(name)) = (path.parent(), path.file_name())
         && let Ok(parent) = parent.canonicalize()

@@ -1,4 +1,4 @@
-//! Facts that differ between two results.
+//! Compares the facts of two results.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -8,8 +8,9 @@ use crate::model::outcome::Effect;
 use crate::model::path::FilePath;
 use crate::store::Recorded;
 
-/// The differences of the result `serial` from the one with the number `last` among
-/// `results`, or else from the nearest earlier one, with that one's number.
+/// Returns the differences between the result `serial` and the result `last` among `results`.
+/// Without `last`, this compares with the nearest earlier result. Also returns the serial number
+/// of the compared result.
 pub fn against(results: &[Recorded], serial: u64, last: Option<u64>) -> Option<(u64, Vec<Reason>)> {
     let new = results.iter().find(|result| result.serial == serial)?;
     let earlier = results.iter().filter(|result| result.serial < serial);
@@ -20,8 +21,8 @@ pub fn against(results: &[Recorded], serial: u64, last: Option<u64>) -> Option<(
         .position(|(serial, _)| Some(*serial) == last)
     {
         let (serial, mut list) = compared.swap_remove(at);
-        // With nothing else it is the order of times, which those of other files are compared
-        // in now.
+        // Without another difference it is the order of times, now compared with those of other
+        // files.
         if list.is_empty() && is_ordered(new) {
             list.push(ordered());
         }
@@ -40,10 +41,10 @@ pub fn against(results: &[Recorded], serial: u64, last: Option<u64>) -> Option<(
     })
 }
 
-/// The differences between the facts of two results, one reason for each path.
+/// Returns the differences between the facts of two results, one reason for each path.
 ///
-/// Only questions that both asked count: what only one of them asked is a
-/// consequence of what differed before.
+/// Only queries of both results count: a query of only one of them follows from an earlier
+/// difference.
 pub fn differences(old: &Recorded, new: &Recorded) -> Vec<Reason> {
     let known: FxHashMap<&Query, &Answer> = old
         .facts
@@ -72,7 +73,7 @@ pub fn differences(old: &Recorded, new: &Recorded) -> Vec<Reason> {
             }
         }
     }
-    // Names in a directory that is listed follow from what appeared in it.
+    // Differences of a listing follow from files that appeared in the directory.
     let appeared: FxHashSet<String> = reasons
         .iter()
         .filter(|reason| matches!(reason.kind, Kind::Appeared | Kind::Gone))
@@ -85,7 +86,7 @@ pub fn differences(old: &Recorded, new: &Recorded) -> Vec<Reason> {
     reasons
 }
 
-/// Whether a unit compared the times of files.
+/// Whether a unit compared times of files.
 fn is_ordered(result: &Recorded) -> bool {
     let mut facts = result.facts.iter();
     facts.any(|fact| matches!(fact.query, Query::Order(_)))
@@ -95,7 +96,7 @@ fn ordered() -> Reason {
     Reason::new(Kind::Order, "the order of modification times differs")
 }
 
-/// A fact that differs, as a reason.
+/// Returns a differing fact as a reason.
 pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
     if let Query::Order(_) = query {
         return ordered();
@@ -137,7 +138,7 @@ pub fn reason(query: &Query, old: &Answer, new: &Answer) -> Reason {
     }
 }
 
-/// Metadata that differs: its content where that stands in for the time.
+/// Returns differing metadata as a reason: the content, if it counts instead of the time.
 fn metadata(path: String, old: &Metadata, new: &Metadata) -> Reason {
     if old.content != new.content
         && let (Some(old), Some(new)) = (old.content, new.content)
@@ -153,7 +154,7 @@ fn metadata(path: String, old: &Metadata, new: &Metadata) -> Reason {
         ("links", |data| data.links.to_string()),
         ("modified", |data| time(data.modified)),
     ];
-    // These change with the others.
+    // These change together with the others.
     let hidden: [Field; 2] = [
         ("changed", |data| time(data.changed)),
         ("inode", |data| data.inode.1.to_string()),
@@ -186,7 +187,7 @@ fn time(ns: i128) -> String {
     format!("{}.{rest:09}", crate::platform::clock::local(us))
 }
 
-/// An answer in words.
+/// Describes an answer in words.
 fn thing(answer: &Answer) -> Option<String> {
     Some(match answer {
         Answer::Error(errno) => std::io::Error::from_raw_os_error(*errno).to_string(),

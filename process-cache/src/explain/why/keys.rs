@@ -1,4 +1,4 @@
-//! Weak keys that differ: the nearest earlier unit, and what was otherwise there.
+//! Compares weak keys: finds the nearest earlier unit and the differences.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -7,18 +7,19 @@ use super::{Explainer, Place};
 use crate::journal::{Entry, Run, secrets};
 use crate::model::abbreviate;
 
-/// How many runs back is searched.
+/// Number of earlier runs that are searched.
 const RUNS: usize = 64;
-/// Of the words of two commands so many must be common, in percent.
+/// Minimal share of common words of two commands, in percent.
 const ALIKE: usize = 50;
 
-/// Words in common, whether in the same directory, whether it is what was there before the run,
-/// the run, how many differences fewer than any, and the unit's number: the more, the better.
+/// Common words, whether the directory is the same, whether the unit belongs to the state before
+/// the run, the run, an inverse count of differences, and the unit's number. Higher is better.
 type Score = (usize, bool, bool, usize, usize, u32);
 
-/// The earlier unit that is most like this one: the same program with most words of
-/// its arguments in common, of these one of what was there before the run, and there the one whose
-/// key differs least. Units that ran again in the same run with the same arguments are somebody else.
+/// Finds the earlier unit that is most like this one. It has the same program and the most common
+/// words in its arguments. Units of the state before the run are preferred, and among these the
+/// one whose key differs least. Units with the same arguments that ran again in the same run are
+/// excluded.
 pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Option<Place> {
     let program = run.text(unit.program);
     let argv = run.argv(unit);
@@ -73,7 +74,7 @@ pub fn nearest(all: &Explainer<'_>, place: Place, run: &Run, unit: &Entry) -> Op
     best.map(|(_, there)| there)
 }
 
-/// The words of arguments, with how often each occurs.
+/// Returns the words of arguments, with their numbers of occurrences.
 fn words(argv: &[Vec<u8>]) -> FxHashMap<Vec<u8>, usize> {
     let mut words: FxHashMap<Vec<u8>, usize> = FxHashMap::default();
     for word in argv
@@ -85,7 +86,7 @@ fn words(argv: &[Vec<u8>]) -> FxHashMap<Vec<u8>, usize> {
     words
 }
 
-/// How many words are common, and how many that is in percent of all.
+/// Returns the number of common words, and its percentage of all words.
 fn likeness(ours: &FxHashMap<Vec<u8>, usize>, theirs: &[Vec<u8>]) -> (usize, usize) {
     let theirs = words(theirs);
     let common: usize = ours
@@ -96,7 +97,7 @@ fn likeness(ours: &FxHashMap<Vec<u8>, usize>, theirs: &[Vec<u8>]) -> (usize, usi
     (common, (200 * common).checked_div(all).unwrap_or(0))
 }
 
-/// The differences between the inputs of two keys.
+/// Returns the differences between the inputs of two keys.
 pub fn differences(old: (&Run, &Entry), new: (&Run, &Entry)) -> Vec<Reason> {
     let mut reasons = Vec::new();
     arguments(&old.0.argv(old.1), &new.0.argv(new.1), &mut reasons);
@@ -105,7 +106,7 @@ pub fn differences(old: (&Run, &Entry), new: (&Run, &Entry)) -> Vec<Reason> {
         let above = variables.get(&b"PWD"[..])?.strip_prefix(b"PWD=")?;
         run.text(unit.cwd).strip_prefix(above).map(<[u8]>::to_vec)
     };
-    // It says what the directory says.
+    // The difference follows from that of the directory.
     if below(&was, old).is_some_and(|rest| below(&is, new) == Some(rest)) {
         was.remove(&b"PWD"[..]);
         is.remove(&b"PWD"[..]);
@@ -121,7 +122,7 @@ pub fn differences(old: (&Run, &Entry), new: (&Run, &Entry)) -> Vec<Reason> {
     for (path, digest) in images(new) {
         match before.get(&path) {
             Some(known) if *known == digest => {}
-            // The same at another place, as what was found before says.
+            // The same content at another path, as an earlier difference says.
             None if !reasons.is_empty() && before.values().any(|known| *known == digest) => {}
             known => {
                 let short = |digest: &[u8; 8]| {
@@ -244,7 +245,7 @@ fn images((run, unit): (&Run, &Entry)) -> FxHashMap<String, [u8; 8]> {
         .collect()
 }
 
-/// Lines of `/proc/PID/status`.
+/// Compares lines of `/proc/PID/status`.
 fn process(old: &str, new: &str, reasons: &mut Vec<Reason>) {
     if old == new {
         return;
@@ -261,7 +262,7 @@ fn process(old: &str, new: &str, reasons: &mut Vec<Reason>) {
         let mut lines: Vec<String> = Vec::new();
         for word in text.split_ascii_whitespace() {
             match lines.last_mut() {
-                // Ignored signals come without a name, after those that are blocked.
+                // Ignored signals have no label and follow the blocked ones.
                 Some(line) if line.starts_with("SigBlk: ") && !word.ends_with(':') => {
                     lines.push(format!("SigIgn: {word}"));
                 }
@@ -283,7 +284,7 @@ fn process(old: &str, new: &str, reasons: &mut Vec<Reason>) {
     }
 }
 
-/// Names of limits, in the order of their numbers.
+/// Names of limits in the order of their numbers.
 const LIMITS: [&str; 16] = [
     "CPU time",
     "file size",
@@ -332,7 +333,7 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
                     let mut parts = text.split(' ').skip(1);
                     match parts.clone().count() {
                         0..=4 => parts.collect::<Vec<_>>().join(" "),
-                        // Four access modes come first.
+                        // The first four words are access modes.
                         _ => parts.by_ref().skip(4).collect::<Vec<_>>().join(" "),
                     }
                 })
@@ -371,7 +372,7 @@ fn descriptors_differ(old: &[String], new: &[String], reasons: &mut Vec<Reason>)
     }
 }
 
-/// How a descriptor is open, of all words that a key was made of.
+/// Describes how a descriptor is open, from its description in a key.
 fn manner(words: &str) -> String {
     let modes = ["for reading", "for writing", "to append", "without waiting"];
     let set = words.split(' ').skip(1).zip(modes);
@@ -382,7 +383,7 @@ fn manner(words: &str) -> String {
     set.join(" and ")
 }
 
-/// The kind of a descriptor, from its description in a key.
+/// Returns the kind of a descriptor, from its description in a key.
 fn thing(words: &str) -> String {
     let (kind, rest) = words.split_once(' ').unwrap_or((words, ""));
     match (kind, rest.parse::<u64>().ok()) {
@@ -406,8 +407,8 @@ fn thing(words: &str) -> String {
     }
 }
 
-/// Where in a file a descriptor is, if it is one. Of where output goes keys say only
-/// whether that is the beginning.
+/// Returns a descriptor's position in its file, if it has one. For output, keys only contain
+/// whether it is at the beginning.
 fn within(words: &Option<String>) -> Option<String> {
     let position = words.as_deref()?.strip_prefix("file ")?;
     Some(match position {

@@ -1,15 +1,15 @@
-//! Why a unit ran: the facts that differed from an earlier run, and who changed
-//! them.
+//! Explains why a unit ran: the facts that differ from an earlier run, and the causes of the
+//! changes.
 //!
-//! Nothing of this is worked out while a command runs. Afterwards a unit that ran is
-//! compared with an earlier one: under the same weak key, its facts with those of
-//! the nearest earlier result ([`facts`]); under a new one, what the key was made of
-//! with the nearest earlier unit's ([`keys`]). What differs was written by a unit of
-//! a remembered run, which ran for a reason of its own, or by somebody outside
-//! ([`cause`]). [`overview()`] puts the reasons of a whole run together.
+//! Nothing of this is computed while a command runs. Afterwards a unit that ran is compared with
+//! an earlier one. Under the same weak key, its facts are compared with those of the nearest
+//! earlier result ([`facts`]). Under a new key, the inputs of the key are compared with those of
+//! the nearest earlier unit ([`keys`]). A difference was caused by a unit of a run in the history,
+//! which ran for its own reason, or by an outside process ([`cause`]). [`overview()`] combines the
+//! reasons of a whole run.
 //!
-//! **Invariant:** an explanation changes nothing in the store, and where something
-//! is not known it says so instead of guessing.
+//! **Invariant:** an explanation changes nothing in the store, and reports an unknown cause as
+//! unknown instead of guessing.
 
 pub mod advice;
 mod before;
@@ -36,25 +36,24 @@ pub use self::cause::Cause;
 pub use self::overview::{Overview, overview};
 pub use self::reason::{Kind, Reason};
 
-/// How far causes are followed: a reason that has so many others behind it is told
-/// without the rest.
+/// Maximal length of a chain of causes; the rest is not shown.
 const MAX_CAUSES: u32 = 8;
 
-/// Where a unit is: the place of its run in the history, and its number there.
+/// The position of a unit: the index of its run in the history, and its number there.
 pub type Place = (usize, u32);
 
-/// Why one unit ran, or that it did not.
+/// The explanation why one unit ran, or that it did not.
 #[derive(Debug, Clone)]
 pub struct Explanation {
-    /// Which unit.
+    /// The explained unit.
     pub place: Place,
-    /// The earlier unit it is compared with.
+    /// The earlier unit with which it is compared.
     pub against: Option<Place>,
-    /// The reasons, the most telling first. Empty for a unit that was skipped.
+    /// The reasons, the most informative first. Empty for a skipped unit.
     pub reasons: Vec<Reason>,
 }
 
-/// Explains units of remembered runs.
+/// Explains units of runs in the history.
 pub struct Explainer<'a> {
     store: &'a Store,
     /// The runs.
@@ -67,7 +66,7 @@ pub struct Explainer<'a> {
 }
 
 impl<'a> Explainer<'a> {
-    /// An explainer of these runs, whose results are in this store.
+    /// Creates an explainer of these runs, whose results are in this store.
     pub fn new(store: &'a Store, history: &'a History) -> Self {
         let mut by_key: FxHashMap<Digest, Vec<Place>> = FxHashMap::default();
         for (at, run) in history.runs.iter().enumerate() {
@@ -88,13 +87,13 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// The run and the unit at a place.
+    /// Returns the run and the unit at a position.
     pub fn at(&self, place: Place) -> Option<(&'a Run, &'a Entry)> {
         let run = self.history.runs.get(place.0)?;
         Some((run, run.unit(place.1)?))
     }
 
-    /// Why the unit ran.
+    /// Explains why the unit ran.
     pub fn explain(&self, place: Place) -> Rc<Explanation> {
         self.explain_within(place, 0)
     }
@@ -166,12 +165,12 @@ impl<'a> Explainer<'a> {
         self.name_touched(run, unit, explanation);
         let reasons = &mut explanation.reasons;
         reasons.sort_by_key(Reason::rank);
-        // A tool that is a script is a program and a file that is read.
+        // A script that serves as a tool is both a program and a file that is read.
         let mut places = FxHashSet::default();
         reasons.retain(|reason| !reason.is_about_a_file() || places.insert(reason.subject.clone()));
     }
 
-    /// The facts that differ from those of the nearest earlier result.
+    /// Returns the facts that differ from those of the nearest earlier result.
     fn changed(
         &self,
         unit: &Entry,
@@ -190,8 +189,8 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Why the same unit was not stored when it ran last, and where that was: whatever is
-    /// stored of it is older, and what changed since is no news.
+    /// Returns why the same unit was not stored at its last run, and its position there. Its
+    /// stored results are older, and changes since then are not reported.
     fn not_stored_before(&self, unit: &Entry, place: Place) -> Option<(Place, &'a str)> {
         let places = self.by_key.get(&unit.key?)?;
         let last = places.iter().rev().find(|other| **other < place).copied()?;
@@ -207,7 +206,7 @@ impl<'a> Explainer<'a> {
 
     fn reasons_of_new(&self, run: &Run, unit: &Entry, explanation: &mut Explanation) {
         let place = explanation.place;
-        // The same unit ran before: its result is not there.
+        // The same unit ran before, but its result is missing.
         let earlier = unit.key.and_then(|key| {
             let places = self.by_key.get(&key)?;
             places.iter().rev().find(|other| **other < place).copied()
@@ -235,8 +234,8 @@ impl<'a> Explainer<'a> {
         explanation
             .reasons
             .extend(keys::differences((former_run, former), (run, unit)));
-        // Facts may differ as well, which the new key hides; but of a run before the last one
-        // what changed since is no news.
+        // Facts may differ as well, which the new key hides. Changes since a run before the last
+        // one are not reported.
         let is_past = !self.before(place.0).contains(&nearest);
         if !explanation.reasons.is_empty() && is_past && self.ran_since(nearest.0, place.0) {
             return;
@@ -255,7 +254,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    /// Whether the command of the run `now` ran between the run `then` and that one.
+    /// Whether the command of the run `now` ran between the runs `then` and `now`.
     fn ran_since(&self, then: usize, now: usize) -> bool {
         let command = |at: usize| {
             let run = self.history.runs.get(at)?;
@@ -270,14 +269,14 @@ impl<'a> Explainer<'a> {
         if let Some(known) = self.results.borrow().get(&key) {
             return known.clone();
         }
-        // What cannot be read cannot be compared with.
+        // Unreadable results cannot be compared.
         let results = self.store.results(&WeakKey(key)).unwrap_or_default();
         let results = Rc::new(results);
         self.results.borrow_mut().insert(key, results.clone());
         results
     }
 
-    /// The unit whose result has this number.
+    /// Returns the unit whose result has this serial number.
     fn stored_as(&self, key: Option<Digest>, serial: u64, before: Place) -> Option<Place> {
         let places = self.by_key.get(&key?)?;
         let is_it = |place: &&Place| {
@@ -290,7 +289,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// That a unit was not stored when it ran last.
+/// Returns the reason that a unit was not stored at its last run.
 fn unstored(unit: &Entry, reason: &str) -> Reason {
     let kind = Kind::of_uncacheable(reason);
     if kind == Kind::Uncacheable && matches!(unit.fate, Some(Fate::Stored)) {

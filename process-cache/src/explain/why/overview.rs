@@ -1,4 +1,4 @@
-//! The reasons of a whole run, each once, with the units that ran for it.
+//! Combines the reasons of a whole run: each once, with the units that ran for it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
@@ -7,15 +7,15 @@ use super::Explainer;
 use super::reason::{Kind, Reason};
 use crate::model::fate::Fate;
 
-/// One reason and the units that ran for it.
+/// A reason with the units that ran for it.
 #[derive(Debug, Clone, Serialize)]
 pub struct Group {
-    /// The first cause of their reasons.
+    /// The root cause of their reasons.
     #[serde(flatten)]
     pub reason: Reason,
-    /// The units' numbers: those that start no other unit of the group first.
+    /// Numbers of the units: those that start no other unit of the group first.
     pub units: Vec<u32>,
-    /// Time of these units, in µs: a unit counts only if none below it ran for a reason.
+    /// Time of these units, in µs: a unit counts only if no descendant ran for a reason.
     pub wall_us: u64,
 }
 
@@ -30,12 +30,12 @@ pub struct Overview {
     pub skipped: u32,
     /// Units that are too short to cache.
     pub short: u32,
-    /// Units that are part of the one above.
+    /// Units that belong to their parent.
     pub internal: u32,
 }
 
 impl Overview {
-    /// The part that is about one thing: a file, a program or a variable.
+    /// Returns the part about one file, program or variable.
     pub fn about(self, name: &str) -> Option<Self> {
         let end = format!("/{}", name.trim_start_matches("./"));
         let is_it = |group: &Group| {
@@ -55,13 +55,13 @@ impl Overview {
     }
 }
 
-/// Puts the reasons of a run together.
+/// Combines the reasons of a run.
 pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
     let mut found = Overview::default();
     let Some(run) = all.history.runs.get(at) else {
         return found;
     };
-    // Units with the reasons that are told, and those that have such a unit below.
+    // Units with reported reasons, and ancestors of such units.
     let mut told: Vec<(u32, Vec<Reason>)> = Vec::new();
     let mut has_below: FxHashSet<u32> = FxHashSet::default();
     for (number, unit) in run.numbered() {
@@ -86,8 +86,8 @@ pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
     }
     let mut groups: Vec<Group> = Vec::new();
     let mut places: FxHashMap<(Kind, String), usize> = FxHashMap::default();
-    // Those with nothing below them first: a unit above others ran because they
-    // did, and what it says beyond that comes after.
+    // Units without children come first: their parents ran because they did, and further reasons
+    // of the parents come after.
     told.sort_by_key(|(number, _)| match has_below.contains(number) {
         false => (false, i64::from(*number)),
         true => (true, -i64::from(*number)),
@@ -98,7 +98,7 @@ pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
         let mut mine: FxHashSet<usize> = FxHashSet::default();
         for (place, reason) in reasons.iter().enumerate() {
             let root = reason.root();
-            // The same file may be a program to one and an input to another.
+            // One unit may run a file as a program that another one reads.
             let kind = match root.kind {
                 Kind::Program => Kind::Content,
                 kind => kind,
@@ -106,8 +106,8 @@ pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
             let key = (kind, root.subject.clone());
             let known = places.get(&key).copied();
             let follows = root.own_product || root.kind == Kind::Order || root.kind == Kind::New;
-            // What a unit finds of its own products, or of times, follows from
-            // something else wherever there is something else.
+            // A reason about the unit's own products, or about times, follows from another reason
+            // if there is one.
             if known.is_none() && follows && (place > 0 || (!is_last && !groups.is_empty())) {
                 continue;
             }
@@ -122,7 +122,7 @@ pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
             });
             if mine.insert(group) {
                 groups[group].units.push(*number);
-                // Time is counted once, for what is told first.
+                // Time is counted once, for the first reported reason.
                 if is_last && mine.len() == 1 {
                     groups[group].wall_us += wall_us;
                 }
@@ -130,7 +130,7 @@ pub fn overview(all: &Explainer<'_>, at: usize) -> Overview {
         }
     }
     groups.sort_by_key(|group| {
-        // What tells less comes last.
+        // Less informative reasons come last.
         let is_vague = group.reason.kind == Kind::New || group.reason.own_product;
         (is_vague, std::cmp::Reverse(group.wall_us))
     });

@@ -1,18 +1,18 @@
-//! Reasons in words.
+//! Describes reasons in words.
 
 use serde::Serialize;
 
 use super::Cause;
 
-/// The kind of thing that differed.
+/// The kind of difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
     /// The content of a file.
     Content,
-    /// Something is where nothing was.
+    /// A file exists that was absent.
     Appeared,
-    /// Nothing is where something was.
+    /// A file is absent that existed.
     Gone,
     /// An argument.
     Argument,
@@ -22,7 +22,7 @@ pub enum Kind {
     Directory,
     /// The program itself, or its interpreter.
     Program,
-    /// Where a symbolic link points.
+    /// The target of a symbolic link.
     Link,
     /// Names in a directory.
     Listing,
@@ -30,7 +30,7 @@ pub enum Kind {
     Permission,
     /// Other metadata.
     Metadata,
-    /// Something else that was asked of the file system.
+    /// Another property of the file system.
     Other,
     /// Inherited descriptors.
     Descriptor,
@@ -38,28 +38,28 @@ pub enum Kind {
     Process,
     /// The machine: processor, personality, user ids.
     Machine,
-    /// The time of a file, which is compared with others.
+    /// The time of a file that is compared with others.
     Touched,
     /// The order of the times of files.
     Order,
-    /// It is never stored, for this reason.
+    /// The unit is never stored, for this reason.
     Uncacheable,
-    /// It is covered by the unit above, which is looked up as a whole.
+    /// The unit belongs to its parent, which is looked up as a whole.
     Internal,
-    /// It takes less time than looking it up would.
+    /// The unit takes less time than its lookup would.
     Short,
-    /// Nothing like it ran before.
+    /// No similar unit ran before.
     New,
-    /// Its result was there once.
+    /// Its result is no longer in the store.
     Lost,
     /// A result was found but could not be used.
     Unusable,
-    /// It was not looked up.
+    /// The unit was not looked up.
     NotLookedUp,
 }
 
 impl Kind {
-    /// The kind of a reason not to store a unit.
+    /// Returns the kind of an uncacheable reason.
     pub fn of_uncacheable(reason: &str) -> Self {
         if reason == crate::engine::unit::TOO_SHORT {
             Self::Short
@@ -71,21 +71,21 @@ impl Kind {
     }
 }
 
-/// One thing that differed.
+/// One difference.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Reason {
     /// Its kind.
     pub kind: Kind,
-    /// Which one: a path, the name of a variable, an argument, or all in words.
+    /// Its subject: a path, the name of a variable, an argument, or a description.
     pub subject: String,
-    /// The old value, where it can be told.
+    /// The old value, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<String>,
-    /// The new value.
+    /// The new value, if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<String>,
-    /// The unit makes this itself: that it was there already tells more about the
-    /// earlier run than about what changed.
+    /// Whether the unit makes this file itself: its presence says more about the earlier run than
+    /// about a change.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub own_product: bool,
     /// The cause of the change.
@@ -94,7 +94,7 @@ pub struct Reason {
 }
 
 impl Reason {
-    /// A reason without more.
+    /// Creates a reason without values.
     pub fn new(kind: Kind, subject: impl Into<String>) -> Self {
         Self {
             kind,
@@ -106,20 +106,20 @@ impl Reason {
         }
     }
 
-    /// The same with values.
+    /// Adds values.
     pub fn values(mut self, old: Option<String>, new: Option<String>) -> Self {
         (self.old, self.new) = (old, new);
         self
     }
 
-    /// Smaller for those that tell more.
+    /// Returns a rank that is smaller for more informative reasons.
     pub fn rank(&self) -> (bool, bool, Kind) {
         let is_last = self.kind == Kind::Uncacheable;
         (self.own_product, is_last, self.kind)
     }
 
-    /// The reason at the end of the chain of causes: this one, or why the unit ran
-    /// that changed this, and so on.
+    /// Returns the reason at the end of the chain of causes: this one, or the reason why the unit
+    /// that caused the change ran, and so on.
     pub fn root(&self) -> &Self {
         match &self.cause {
             Some(Cause::Unit {
@@ -147,7 +147,7 @@ impl Reason {
         )
     }
 
-    /// One line without the values. Paths below `base` are shown from there.
+    /// Returns one line without the values. Paths below `base` are shown relative to it.
     pub fn headline(&self, base: &str) -> String {
         let subject = match self.subject.strip_prefix(base) {
             Some(below) if self.is_about_a_file() && !base.is_empty() => {
@@ -198,7 +198,7 @@ impl Reason {
         }
     }
 
-    /// Old and new value, if there is something that the headline does not say.
+    /// Returns old and new value, if the headline does not contain them.
     pub fn detail(&self) -> Option<String> {
         if self.kind == Kind::Argument {
             return None;

@@ -1,8 +1,8 @@
-//! Files whose times were compared, and are others now.
+//! Finds files whose compared times have changed.
 //!
-//! A result only remembers how times were ordered. Which of them is another one is seen by
-//! the files: what was modified between the run that is compared with and the end of this
-//! one, and was not made here.
+//! A result only stores the order of times. The changed file is found from the present times: it
+//! was modified after the compared run and before the end of this one, and no unit of this run
+//! made it.
 
 use std::collections::BTreeSet;
 use std::os::unix::ffi::OsStrExt;
@@ -19,13 +19,13 @@ use crate::model::miss::Missed;
 use crate::model::path::FilePath;
 
 impl Explainer<'_> {
-    /// Names the files that are newer where all that is known is that the order of times
-    /// differs, or that what the unit makes was there already.
+    /// Names newer files if the only known difference is the order of times, or the presence of
+    /// the unit's own products.
     pub(super) fn name_touched(&self, run: &Run, unit: &Entry, explanation: &mut Explanation) {
         let reasons = &mut explanation.reasons;
         let is_order = |it: &Reason| it.kind == Kind::Order;
         let since = if reasons.iter().any(is_order) {
-            // What was touched before the last run is no news.
+            // Changes before the last run are not reported.
             let against = explanation.against.map(|(run, _)| run);
             against.max(self.last_there(explanation.place.0))
         } else if !reasons.is_empty() && reasons.iter().all(|it| it.own_product) {
@@ -50,7 +50,7 @@ impl Explainer<'_> {
         };
         let paths = self.compared(unit);
         let touched = paths.iter().filter(|path| is_touched(path));
-        // One file may have been looked at by several names.
+        // A file may have been looked up by several names.
         let touched: BTreeSet<PathBuf> = touched.map(|path| plain(path)).collect();
         let touched = touched.iter().map(|path| path.to_string_lossy());
         let touched = touched.map(|path| Reason::new(Kind::Touched, path));
@@ -61,7 +61,7 @@ impl Explainer<'_> {
         }
     }
 
-    /// The paths whose times the unit compares.
+    /// Returns the paths whose times the unit compares.
     fn compared(&self, unit: &Entry) -> Vec<FilePath> {
         if let Missed::Changed { query, .. } = &unit.miss
             && let Query::Order(paths) = query
