@@ -1,4 +1,4 @@
-//! `doctor`: what this machine allows.
+//! `doctor`: checks what this machine supports.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -19,28 +19,28 @@ pub(super) struct DoctorArgs {
     json: bool,
 }
 
-/// How something is.
+/// The state of one item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 enum State {
     Good,
-    /// It works, but less well than it could.
+    /// It works, but could work better.
     Fair,
-    /// pcache cannot do its work.
+    /// pcache cannot work.
     Bad,
 }
 
-/// One thing that was looked at.
+/// One checked item.
 #[derive(Debug, Serialize)]
 struct Finding {
     what: &'static str,
     state: State,
     found: String,
-    /// The consequence, where it is not good.
+    /// The consequence, if the state is not good.
     meaning: String,
 }
 
-/// Looks at everything; whether nothing is bad.
+/// Checks everything; returns whether no item is bad.
 pub(super) fn run(args: &DoctorArgs) -> anyhow::Result<bool> {
     let findings = [
         kernel(),
@@ -134,7 +134,7 @@ fn privileges() -> Finding {
     )
 }
 
-/// A program, traced, stored and skipped, in a store of its own.
+/// Traces, stores and skips a program in a temporary store.
 fn skipping() -> Finding {
     let bad = |found: String| {
         let meaning = "in a container, allow ptrace: --cap-add=SYS_PTRACE, or a seccomp profile \
@@ -162,7 +162,7 @@ fn skipping() -> Finding {
             Err(error) => return bad(error.to_string()),
         }
         last = std::fs::read_to_string(&report).unwrap_or_default();
-        // The second time, it makes it anew.
+        // The second run makes it again.
         let _ = std::fs::remove_file(dir.path().join("copy"));
     }
     let json: serde_json::Value = serde_json::from_str(&last).unwrap_or_default();

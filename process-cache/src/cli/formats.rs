@@ -1,6 +1,6 @@
 //! The versions of the formats that pcache stores or prints.
 //!
-//! `cargo xtask docs` makes a page of them.
+//! `cargo xtask docs` generates a page from them.
 
 use super::history;
 use crate::remote::{bundle, codec};

@@ -1,4 +1,4 @@
-//! `gc`, `fsck`, `clear`, `export` and `import`: looking after the store.
+//! `gc`, `fsck`, `clear`, `export` and `import`: maintenance of the store.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -142,7 +142,7 @@ pub(super) fn gc(args: &GcArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether nothing was damaged.
+/// Returns whether nothing was damaged.
 pub(super) fn fsck(args: &FsckArgs) -> anyhow::Result<bool> {
     let store = open(&args.store, !args.repair)?;
     let found = store.check(args.repair)?;

@@ -22,13 +22,13 @@ use crate::relocation::Relocation;
 use crate::remote::settings::RemoteArgs;
 use crate::store::Store;
 
-/// Advice where ptrace is forbidden.
+/// Advice if ptrace is forbidden.
 const ADVICE: &str = "  \
   In a container, allow it with --cap-add=SYS_PTRACE or a seccomp profile that permits ptrace;
   check that /proc/sys/kernel/yama/ptrace_scope is below 3;
   or run the command without a cache: pcache --fallback";
 
-/// Exit status when pcache itself cannot do its work.
+/// Exit status if pcache itself fails.
 const OWN_FAILURE: u8 = 125;
 
 /// Run a command, skipping every process whose inputs are unchanged.
@@ -255,7 +255,7 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         return Err(plainly(&args.command));
     }
     if args.read_only && !directory(&args.store)?.join("format").exists() {
-        // An empty store has nothing to offer and takes nothing.
+        // A missing store has no results, and a read-only one is not created.
         return Err(plainly(&args.command));
     }
     if let Some(limit) = file_limit().filter(|limit| *limit < SMALLEST_FILE) {
@@ -268,7 +268,7 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
     let store = match open(&args.store, args.read_only) {
         Ok(store) => store,
         Err(error) => {
-            // Without a store there is nothing to gain, and no reason to fail.
+            // An unusable store only costs time, and must not fail the command.
             eprintln!("pcache: {error:#}; the command runs without a cache");
             return Err(plainly(&args.command));
         }
@@ -328,15 +328,15 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
     anyhow::bail!("{error}\n{ADVICE}")
 }
 
-/// Least file size limit, in bytes, for the store and for memory shared with tracees.
+/// Smallest file size limit, in bytes, for the store and for memory shared with tracees.
 const SMALLEST_FILE: u64 = 64 << 20;
 
-/// How large files may become, if that is limited (bytes).
+/// Returns the file size limit, if there is one (bytes).
 fn file_limit() -> Option<u64> {
     rustix::process::getrlimit(rustix::process::Resource::Fsize).current
 }
 
-/// Becomes the command. Returns only when that is impossible.
+/// Executes the command in this process. Returns only if that is impossible.
 fn plainly(command: &[OsString]) -> anyhow::Error {
     crate::platform::os::ignore(libc::SIGPIPE, crate::platform::os::pipe_was_ignored());
     let program = &command[0];
@@ -344,7 +344,7 @@ fn plainly(command: &[OsString]) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("cannot run {}", program.display()))
 }
 
-/// Whether another pcache traces us: it sees everything the command does.
+/// Whether another pcache traces this process, and so observes the whole command.
 fn is_nested() -> bool {
     let status = ptrace_async::process::read_proc("/proc/self/status").unwrap_or_default();
     let tracer = String::from_utf8_lossy(&status)

@@ -9,7 +9,7 @@ use crate::model::fate::Fate;
 use crate::model::outcome::Ending;
 use crate::store::Recorded;
 
-/// The version of all JSON here.
+/// The version of all JSON documents here.
 pub(in crate::cli) const VERSION: u32 = 1;
 
 pub(super) fn run_json(run: &Run) -> Value {
@@ -41,7 +41,7 @@ pub(super) fn texts(list: Vec<Vec<u8>>) -> Vec<String> {
     list.into_iter().map(text).collect()
 }
 
-/// A unit with what became of it, and why.
+/// Returns a unit with its result, and the reason.
 pub(in crate::cli) fn unit_json(run: &Run, number: u32, unit: &Entry, reasons: &[Reason]) -> Value {
     let (result, more) = match &unit.fate {
         Some(Fate::Hit {
@@ -79,7 +79,7 @@ pub(in crate::cli) fn unit_json(run: &Run, number: u32, unit: &Entry, reasons: &
     value
 }
 
-/// The facts and effects of a result.
+/// Returns the facts and effects of a result.
 pub(super) fn result_json(result: Option<&Recorded>) -> Value {
     json!({
         "facts": result.map(|result| result.facts.iter().map(|fact| {

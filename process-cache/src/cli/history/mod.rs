@@ -1,7 +1,7 @@
 //! `why`, `log`, `show` and `graph`: past runs.
 //!
-//! The text is for people and may change; the JSON is described in
-//! `docs/pcache-json.md`, and has a version.
+//! The text is for display and may change; `docs/pcache-json.md` describes the JSON, which has a
+//! version.
 
 mod json;
 mod query;
@@ -92,7 +92,7 @@ pub(super) struct ReportArgs {
     output: Option<std::path::PathBuf>,
 }
 
-/// Prints; whoever reads may have left.
+/// Prints a text; the reader may have closed the pipe.
 fn print(text: &str) {
     let _ = std::io::stdout().write_all(text.as_bytes());
 }

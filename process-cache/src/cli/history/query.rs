@@ -1,4 +1,4 @@
-//! The run and the unit that a user means.
+//! Finds the run and the unit that a user names.
 
 use anyhow::{Context, bail};
 
@@ -9,21 +9,21 @@ use crate::journal::{Entry, History, Run};
 use crate::model::fate::Fate;
 use crate::store::Store;
 
-/// The store and what is remembered in it.
+/// Opens the store and its history.
 pub(in crate::cli) fn remembered(args: &StoreArgs) -> anyhow::Result<(Store, History)> {
     let store = open(args, true)?;
     let history = History::read(&store).context("cannot read the journal")?;
     Ok((store, history))
 }
 
-/// The place of the run with this name, or of the last one of the working directory.
+/// Returns the index of the run with this name, or of the last run of the working directory.
 pub(super) fn chosen(history: &History, run: Option<&str>) -> anyhow::Result<usize> {
-    // Whoever is nowhere means the last run of all.
+    // Without a working directory, this is the last run of all.
     let here = std::env::current_dir().unwrap_or_else(|_| "/".into());
     history.find(run, &here).map_err(anyhow::Error::msg)
 }
 
-/// The unit that a user means.
+/// Finds the unit that a user names.
 pub(super) fn find_unit(run: &Run, name: &str) -> anyhow::Result<u32> {
     if let Ok(number) = name.parse::<u32>() {
         run.unit(number)
@@ -38,7 +38,7 @@ pub(super) fn find_unit(run: &Run, name: &str) -> anyhow::Result<u32> {
     };
     let last = run.numbered().filter(|(_, unit)| made(unit)).last();
     if let Some((mut number, mut unit)) = last {
-        // Parts of another unit are explained by that.
+        // Parts of another unit are explained by that unit.
         while let Some(Fate::NotStored { reason }) = &unit.fate
             && Kind::of_uncacheable(reason) == Kind::Internal
             && let Some(above) = run.unit(unit.above)
@@ -59,7 +59,7 @@ pub(super) fn find_unit(run: &Run, name: &str) -> anyhow::Result<u32> {
             .map(|(number, unit)| (number, run.command(unit, usize::MAX)))
             .collect()
     };
-    // A shell above it may have the same in its script.
+    // The script of a shell above it may contain the same text.
     let mut commands = found(&is_program);
     if commands.is_empty() {
         commands = found(&is_called);

@@ -16,7 +16,7 @@ pub(super) fn cut(text: &str, most: usize) -> String {
     format!("{start}…")
 }
 
-/// The directory of the command.
+/// Returns the directory of the command.
 pub(super) fn base(run: &Run) -> String {
     run.directory().to_string_lossy().into_owned()
 }
@@ -59,9 +59,9 @@ pub(super) fn run_line(run: &Run) -> String {
     )
 }
 
-/// The overview, which a person reads first.
+/// Returns the overview.
 pub(super) fn overview_text(run: &Run, found: &Overview) -> String {
-    /// So many units are named for each reason.
+    /// Number of units named for each reason.
     const NAMED: usize = 3;
     let base = base(run);
     let mut text = run_line(run);
@@ -79,7 +79,7 @@ pub(super) fn overview_text(run: &Run, found: &Overview) -> String {
         count(found.ran as usize, "unit"),
         count(found.reasons.len(), "reason"),
     ));
-    // With few reasons there is room for more about each.
+    // A short list has room for more details on each reason.
     let roomy = found.reasons.len() <= 6;
     for (index, group) in found.reasons.iter().enumerate() {
         let reason = &group.reason;
@@ -207,7 +207,7 @@ pub(super) fn fate_words(unit: &Entry) -> String {
     }
 }
 
-/// Question, subject and answer of a fact.
+/// Returns query, subject and answer of a fact in words.
 pub(super) fn fact_words(fact: &crate::model::fact::Fact) -> (&'static str, String, String) {
     use crate::model::fact::{Answer, Query};
     let answer = match &fact.answer {
@@ -245,7 +245,7 @@ pub(super) fn fact_words(fact: &crate::model::fact::Fact) -> (&'static str, Stri
     (question, path.display().to_string(), answer)
 }
 
-/// An effect's kind, and details about it.
+/// Returns an effect's kind and details in words.
 pub(super) fn effect_words(effect: &Effect) -> (&'static str, String) {
     match effect {
         Effect::Write { length, .. } => ("write", format!("{length} bytes")),
@@ -260,7 +260,7 @@ pub(super) fn effect_words(effect: &Effect) -> (&'static str, String) {
     }
 }
 
-/// Why a unit ran, or was not cached.
+/// Explains why a unit ran, or was not cached.
 pub(super) fn why_text(
     run: &Run,
     (number, unit): (u32, &Entry),
@@ -305,7 +305,7 @@ pub(super) fn why_text(
     text
 }
 
-/// The tree of a run's units.
+/// Returns the tree of a run's units.
 pub(super) fn graph_text(explainer: &Explainer<'_>, at: usize, all: bool) -> String {
     let run = &explainer.history.runs[at];
     let base = base(run);
@@ -318,7 +318,7 @@ pub(super) fn graph_text(explainer: &Explainer<'_>, at: usize, all: bool) -> Str
         }
     }
     let mut text = format!("{}\n\n", run_line(run));
-    // Depth first, without recursion: trees may be as deep as they like.
+    // Depth first, without recursion: trees may have any depth.
     let mut open: Vec<u32> = below[0].iter().rev().copied().collect();
     while let Some(number) = open.pop() {
         let Some(unit) = run.unit(number) else {
@@ -371,7 +371,7 @@ pub(super) fn graph_text(explainer: &Explainer<'_>, at: usize, all: bool) -> Str
     text
 }
 
-/// A unit with what is stored of it.
+/// Returns a unit with its stored result.
 pub(super) fn result_text(
     run: &Run,
     (number, unit): (u32, &Entry),
