@@ -7,18 +7,17 @@
 //! one to a small [`ThreadId`], which is what messages and logs carry; the log
 //! keeps the path, and a replay hands out the recorded numbers again.
 //!
-//! Tivo gave one shared `None` to all threads that it had not spawned itself, and
-//! could not tell their messages apart. Here such a thread has a place below its
-//! creator too (see [`Dti::foreign_child`]). Where its creator is a test harness,
-//! or is not known, it is a root of its own, named by its thread name: a test is
-//! called after the test and not after the order in which the harness happened to
-//! start it. Several roots of one name are numbered in the order in which they
-//! first used this crate, which a run decides anew; so are those without a name.
+//! Tivo gave one shared `None` to all threads that it had not spawned itself, and could not tell
+//! their messages apart. Here such a thread has a position below its creator too (see
+//! [`Dti::foreign_child`]). Where its creator is a test harness, or is not known, the thread is a
+//! root of its own, named by its thread name. So a test is called after the test and not after the
+//! order in which the harness started it. Several roots of one name, or without a name, are
+//! numbered in the order in which they first used this crate, which may differ from run to run.
 //!
-//! Processes have such names too ([`ProcessPath`]): a process numbers those that it
-//! starts, by who starts them and which of that thread's processes they are, and not by
-//! when. A thread of another process of the same recording is known by that process and
-//! its number there ([`Root::Elsewhere`]).
+//! Processes have such names too ([`ProcessPath`]). A process numbers the processes that it starts
+//! by the starting thread and that thread's count of processes, and not by time. A thread of
+//! another process of the same recording is known by that process and its number there
+//! ([`Root::Elsewhere`]).
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,8 +1,8 @@
 //! The recordings of `rr-channel`: their format, how they are written and read, and the names
 //! of threads, channels and processes in them.
 //!
-//! It defines nothing that a program would notice, so that tools which only read recordings
-//! use this crate and not `rr-channel`.
+//! It defines no operation of a program, so that tools which only read recordings use this crate
+//! and not `rr-channel`.
 //!
 //! # The log of a thread
 //!
@@ -12,13 +12,12 @@
 //! logged outlives the process however that dies; the machine losing power is another
 //! matter. Where places are recorded, `thread-N.places` has them, in the same format.
 //!
-//! **Model.** What a thread sees is mostly what it saw before. An [`Event`] is a
-//! *symbol* (operation, channel, kind of outcome, sender or arm) and for some
-//! symbols a number (the message's, the slot's). Each symbol remembers which one
-//! follows it (changing its mind when another one does twice) and by how much its
-//! number last grew; an event that this predicts only counts a run, and any other costs
-//! a few bytes. Reader and writer
-//! share [`Model`](prediction::Model), so they cannot disagree on what was predictable.
+//! **Model.** Mostly a thread's events repeat. An [`Event`] is a *symbol* (operation, channel,
+//! kind of outcome, sender or arm) and for some symbols a number (the message's, the slot's). Each
+//! symbol remembers its successor (replaced when another one follows twice) and by how much its
+//! number last grew. An event that this predicts only counts a run, and any other costs a few
+//! bytes. Reader and writer share [`Model`](prediction::Model), so they cannot disagree on which
+//! events are predictable.
 //!
 //! **File**, version 3, all integers little-endian:
 //!

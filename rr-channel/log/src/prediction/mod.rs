@@ -1,4 +1,4 @@
-//! Which event comes next: the model that reader and writer share, and the few events that
+//! Prediction of the next event: the model that reader and writer share, and the few events that
 //! it foresees.
 
 mod model;

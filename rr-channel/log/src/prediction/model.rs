@@ -1,4 +1,4 @@
-//! Which event comes next, most of the time, and the bytes for when it does not.
+//! Prediction of the next event, and the bytes of events that were not predicted.
 //!
 //! **Invariant:** the `observe` functions are the only way a model changes, and both
 //! sides account for each event once, in the same way, so a writer's and a reader's

@@ -1,7 +1,7 @@
 //! The few events that are expected to come next, one after the other and then again.
 //!
-//! Both sides walk it: a recording compares what happens with what is expected
-//! ([`Hot`](crate::Hot)), a replay is told what happens next ([`Ahead`](crate::Ahead)).
+//! Both sides walk it: a recording compares each event with the expected one
+//! ([`Hot`](crate::Hot)), and a replay is told the next event ([`Ahead`](crate::Ahead)).
 
 use std::cell::Cell;
 

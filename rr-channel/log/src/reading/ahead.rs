@@ -1,9 +1,9 @@
 //! The events that come next in a log that is being replayed, at hand without a look
 //! into it.
 //!
-//! A run of predicted events is unpacked at once: what is in it follows from where it
-//! starts. So a thread that does the same again and again compares and counts, as it does
-//! while recording ([`Hot`](crate::Hot)).
+//! A run of predicted events is unpacked at once: its content follows from its start. So a thread
+//! that repeats the same events compares and counts, as it does while recording
+//! ([`Hot`](crate::Hot)).
 
 use std::cell::Cell;
 use std::iter;

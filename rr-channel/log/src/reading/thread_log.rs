@@ -1,4 +1,4 @@
-//! Reads a thread's log, whatever is in the file.
+//! Reads a thread's log from any bytes, damaged ones too.
 //!
 //! **Invariant:** no input makes this module panic, loop without end per byte
 //! read, or allocate more than in proportion to the file's size.

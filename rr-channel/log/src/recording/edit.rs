@@ -1,4 +1,4 @@
-//! Recordings that nobody recorded: made of events, to see what a replay makes of them.
+//! Edited recordings: made of events, to see how a replay treats them.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};

@@ -1,4 +1,4 @@
-//! Writes a thread's log: by [`Writer`], and by [`Hot`] what comes as expected.
+//! Writes a thread's log: [`Hot`] counts expected events, and [`Writer`] writes all others.
 
 mod hot;
 mod mapping;
