@@ -1,8 +1,8 @@
 //! The additional cost of recording for a message and for a lock, in nanoseconds.
 //!
-//! Rounds of the raw thing and of this crate's take turns, so that what else the
-//! machine does meets both; the table has medians over the rounds with their 95 % intervals,
-//! and how much two raw rounds differ, which is the noise.
+//! Rounds of the raw operation and of this crate's alternate, so that other load on the machine
+//! affects both. The table has medians over the rounds with their 95 % intervals, and the
+//! difference between two raw rounds, which is the noise.
 //!
 //! ```text
 //! cargo bench -p rr-channel --bench paired
@@ -11,16 +11,17 @@
 //! RR_CHANNEL=replay cargo bench -p rr-channel --bench paired
 //! ```
 //!
-//! Memory that a round has freed serves the next one: what is given back to the system and asked
-//! for again costs a page fault for each 4096 bytes, some microsecond, of which there are half as
-//! many again with tags of 8 bytes beside messages of 8. `--trim` leaves that as it is by default.
+//! Memory that a round has freed serves the next one. Memory that is given back to the system and
+//! asked for again costs a page fault of about a microsecond for each 4096 bytes. With tags of 8
+//! bytes beside messages of 8 there are half as many faults again. `--trim` leaves that as it is
+//! by default.
 //!
-//! The threads of a pair keep to a processor each. Where both are on one, a round takes three times
-//! as long, and which of the two it is would be the scheduler's choice.
+//! The threads of a pair keep to a processor each. Where both are on one, a round takes three
+//! times as long, and the scheduler would choose between the two cases.
 //!
-//! Where a program's code happens to lie makes a loop that threads contend for faster or slower
-//! by a third, the raw one too. `cargo xtask cost` therefore builds this several times, each
-//! time with other padding before the code, and takes the median of all.
+//! The position of a program's code makes a loop that threads contend for faster or slower by a
+//! third, the raw one too. `cargo xtask cost` therefore builds this several times, each time with
+//! other padding before the code, and takes the median of all.
 
 use std::hint::black_box;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Values from sources that nobody records: the program says which.
+//! Values from sources that are not recorded otherwise: the program names them.
 
 use rr_channel_log::Op;
 use serde::Serialize;
@@ -10,11 +10,11 @@ use crate::recorder::process::complain;
 
 /// Returns the value of `source`; a replay returns the recorded value.
 ///
-/// For whatever a test depends on and no other part of this crate covers: the time, a
-/// file's modification date, the answer of a server. The value is logged by the calling
-/// thread, as its bytes (postcard's). In a replay `source` is not called, so what it does
-/// besides returning a value does not happen; it must not use channels and locks of this
-/// crate. What it draws from the system's random numbers is not logged on its own.
+/// Use it for values that a test depends on and no other part of this crate covers: the time, a
+/// file's modification date, the answer of a server. The value is logged by the calling thread, as
+/// its bytes (postcard's). In a replay `source` is not called, so its other effects do not happen.
+/// It must not use channels and locks of this crate. Its draws from the system's random numbers
+/// are not logged on their own.
 ///
 /// A value that cannot be serialized, or a `source` that panics, is noted as such: in a
 /// replay `source` is called in its place.

@@ -1,14 +1,14 @@
 //! Receivers of bounded channels let messages gather.
 //!
-//! Where a receiver on one processor keeps up with a sender on another one, both touch the
-//! same few cache lines for each message: the sender writes into a slot that the receiver looks
-//! at, and each look takes the line away from it. A message then takes 60 to 80 ns, three times as
-//! long as one that lies there already. Upstream's own senders run ahead, so that it is rare;
-//! a recording one has more to do. Who finds nothing therefore looks away for up to a
-//! microsecond, and then takes what has come without asking again.
+//! Where a receiver on one processor keeps up with a sender on another one, both touch the same
+//! few cache lines for each message. The sender writes into a slot that the receiver looks at, and
+//! each look takes the line away from the sender. A message then takes 60 to 80 ns, three times as
+//! long as one that lies there already. Upstream's own senders run ahead, so that this is rare; a
+//! recording sender has more to do. A receiver that finds no message therefore looks away for up
+//! to a microsecond, and then takes the messages that have come without asking again.
 //!
-//! It does so only where it helps: where messages come one at a time, or answers are waited
-//! for, it soon leaves it.
+//! It does so only where it helps. Where messages come one at a time, or answers are waited for,
+//! it soon stops.
 
 use std::hint;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicUsize, Ordering::Relaxed};

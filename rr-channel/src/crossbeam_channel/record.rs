@@ -1,11 +1,10 @@
 //! Recording: upstream's channels, with tags on the messages and a log of outcomes.
 //!
-//! A receiver's log names the messages that it got, which for a channel without a
-//! bound, or without capacity, says all there is to know about order. In a bounded
-//! channel senders wait for room, and which of them gets it first is an outcome too
-//! (a `bounded(1)` channel makes a mutex); so a send there takes its number in the
-//! channel's order, under a lock that it holds for one attempt and never while it
-//! waits. Handing out numbers without the lock would log an order that the channel
+//! A receiver's log names the messages that it got. For a channel without a bound, or without
+//! capacity, that determines the whole order. In a bounded channel senders wait for room, and the
+//! order in which they get it is an outcome too (a `bounded(1)` channel makes a mutex). So a send
+//! there takes its number in the channel's order under a lock, which it holds for one attempt and
+//! never while it waits. Numbers handed out without the lock would log an order that the channel
 //! itself may not have had.
 
 use std::hint;

@@ -6,28 +6,29 @@
 //! one or two such changes at the right places, and a run finds them with a chance that
 //! falls with the number of operations, instead of hardly ever.
 //!
-//! There, the scheduler owns every thread. Here threads are the system's: they wait for
-//! locks that nobody wrapped, sleep, compute, or spin until a thread that is held back
-//! does something. So *could run* is what the kernel says of a thread when one below it
-//! asks, and holding back is bounded: whoever keeps others waiting for [`PATIENCE`], or
-//! for [`SPINS`] operations, goes below all of them, and after [`AT_MOST`] a thread goes
-//! on whatever the others do. Nothing here can make a program wait for ever.
+//! In that work the scheduler owns every thread. Here threads are the system's: they wait for
+//! locks that this crate does not wrap, sleep, compute, or spin until a thread that is held back
+//! does something. So *could run* is the kernel's answer about a thread when one below it asks,
+//! and holding back is bounded. A thread that keeps others waiting for [`PATIENCE`], or for
+//! [`SPINS`] operations, goes below all of them. After [`AT_MOST`] a thread goes on in any case.
+//! No delay here can make a program wait for ever.
 //!
-//! **What a seed promises.** A thread's priority before its `n`th operation is a function
-//! of the seed, the thread's name and `n` (until it was put below the others): the same
-//! seed asks for the same priorities. What the kernel makes of them, when a thread is
-//! seen blocked, and where patience ends is up to the machine, so a seed makes a run
-//! likelier and does not repeat it. A recording does.
+//! **What a seed promises.** A thread's priority before its `n`th operation is a function of the
+//! seed, the thread's name and `n` (until it was put below the others): the same seed asks for the
+//! same priorities. The machine decides how the kernel schedules them, when a thread is seen
+//! blocked, and where patience ends. So a seed makes a run likelier and does not repeat it. A
+//! recording does.
 //!
-//! For most seeds an operation changes its thread's priority with a chance of one in the
-//! *length*, which should be about as many operations as a thread performs, so that there
-//! is about one change in each; where nobody knows that beforehand, a seed decides on one.
-//! For the other seeds it is one in `n` for the `n`th operation: most bugs lie near the
-//! beginning of some thread.
+//! For most seeds an operation changes its thread's priority with a chance of one in the *length*.
+//! The length should be about the number of operations of a thread, so that there is about one
+//! change in each. Where it is not known beforehand, a seed decides on one. For the other seeds
+//! the chance is one in `n` for the `n`th operation: most bugs lie near the beginning of some
+//! thread.
 //!
-//! **In a replay** all is decided. There, chaos only [delays threads](shake) where they begin
-//! and at each event of their logs (sends that are not logged have no time for that), so that others are faster than they were: whoever looks
-//! whether a recording holds does not have to wait for a machine that is busy in that way.
+//! **In a replay** the order is decided already. There, chaos only [delays threads](shake) where
+//! they begin and at each event of their logs, so that other threads are faster than they were.
+//! (Sends that are not logged have no time for that.) So a check whether a recording holds does
+//! not have to wait for a machine that is busy in that way.
 
 use std::cell::Cell;
 use std::fs::File;

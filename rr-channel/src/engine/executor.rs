@@ -1,18 +1,18 @@
-//! For executors, whose tasks are polled again and again, by whichever thread: names for the
+//! Executors, whose tasks are polled again and again, by any of their threads: names for the
 //! tasks, and threads in place of those that wait.
 //!
 //! Used by the crate that `cargo reprise` puts in place of `tokio`, and by nothing else; not
 //! a stable interface.
 //!
-//! **Names.** What a task does is done by nobody but the task, whose name is its place in the
-//! tree of who spawned whom, as that of a [job](crate::engine::pool). So is who it is (its log, the
-//! numbers of its messages), which goes from thread to thread with it. How often it is
-//! polled, and where, is nowhere in its log: that depends on what wakes it.
+//! **Names.** The operations of a task belong to the task alone. Its name is its position in the
+//! tree of spawned tasks, as for a [job](crate::engine::pool). Its identity (its log, the numbers
+//! of its messages) goes from thread to thread with it. The log does not say how often it is
+//! polled, or where: that depends on what wakes it.
 //!
-//! **Waits.** In a replay a task waits where the recorded one did not: for a message that
-//! comes later this time, or for its turn at a lock. Its thread is lost to the executor
-//! then, which may be what the others need to go on. So before it waits, the thread hands over
-//! [what else it would do](worker).
+//! **Waits.** In a replay a task may wait where the recorded one did not: for a message that comes
+//! later this time, or for its turn at a lock. The executor then loses the waiting thread, and
+//! other tasks may need it to go on. So before a task waits, its thread hands over [its other
+//! work](worker).
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,15 +1,15 @@
 #![expect(unsafe_code, reason = "defines a function of the C library")]
-//! Names for threads that nobody spawned through this crate.
+//! Names for threads that were not spawned through this crate.
 //!
-//! In a dynamically linked executable a definition of `pthread_create` in the
-//! program comes before the C library's, so every thread that `std`, a test harness
-//! or a pool creates passes through here. It is given its place below its creator,
-//! under a number of its own kind ([`Dti::foreign_child`](rr_channel_log::identity::Dti::foreign_child)), so that a pool that
-//! starts a thread more or less does not shift the names of the program's threads.
+//! In a dynamically linked executable a definition of `pthread_create` in the program comes before
+//! the C library's. So every thread that `std`, a test harness or a pool creates passes through
+//! here. The thread gets a position below its creator, under a number of a separate kind
+//! ([`Dti::foreign_child`](rr_channel_log::identity::Dti::foreign_child)). A pool that starts a
+//! thread more or less therefore does not shift the names of the program's threads.
 //!
-//! A creator that is the main thread and never used this crate itself is taken for
-//! a test harness, which starts its tests in whatever order: its threads go by
-//! their names, where they have one.
+//! A creator that is the main thread and never used this crate itself is taken for a test harness.
+//! A harness starts its tests in any order, so its threads are named by their thread names, where
+//! they have one.
 //!
 //! **Safety** rests on: the signature is that of pthread_create(3); arguments are
 //! passed on as they came, except that the start routine is wrapped; what the

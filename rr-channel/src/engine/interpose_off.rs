@@ -1,5 +1,5 @@
-//! Stands in for `interpose.rs` where `pthread_create` cannot be, or is not to be,
-//! defined: threads that nobody wrapped have no place, and go by their names.
+//! Stands in for `interpose.rs` where `pthread_create` cannot be, or is not to be, defined:
+//! threads that are not wrapped have no position, and are named by their thread names.
 
 use crate::engine::context;
 use crate::engine::seats::Seat;

@@ -1,16 +1,16 @@
 #![expect(unsafe_code, reason = "defines functions of the C library")]
 //! The identity of each new process, passed in its environment.
 //!
-//! As with `pthread_create`, definitions in the program come before the C library's: of
-//! `posix_spawn` and `posix_spawnp`, `fork`, and the functions that execute a program with
-//! an array of arguments. `std`'s `Command` uses these, and nothing else. A process that is
-//! started in another way (`system`, `popen`, clone(2) itself, from inside of other
-//! libraries) is not part of a recording.
+//! As with `pthread_create`, definitions in the program come before the C library's. This module
+//! defines `posix_spawn` and `posix_spawnp`, `fork`, and the functions that execute a program with
+//! an array of arguments. `std`'s `Command` uses only these. A process that is started in another
+//! way (`system`, `popen`, clone(2) itself, from inside of other libraries) is not part of a
+//! recording.
 //!
-//! **Safety** rests on: the signatures are the C library's; arguments are passed on as they
-//! came, except for the environment, which is a copy of the pointers in the one that the
-//! caller gave, with some replaced by strings that live as long. Between fork and exec
-//! nothing is allocated from the heap and no lock is taken.
+//! **Safety** rests on: the signatures are the C library's. Arguments are passed on as they came,
+//! except for the environment. That is a copy of the pointers in the caller's environment, some of
+//! them replaced by strings that live as long. Between fork and exec nothing is allocated from the
+//! heap and no lock is taken.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::ptr;

@@ -1,17 +1,16 @@
 //! The order in which threads acquire a lock: a ticket per object.
 //!
-//! A lock in a `static` is made by the compiler, so it has no creator to be named
-//! after. It needs none: the log says how many acquisitions of *this* lock came
-//! before, and a replay lets nobody have it before that many have come. The count
-//! lives in the lock, is changed by who holds it, and moves with it. Readers of a
-//! shared lock count too: among themselves they need no order, and their tickets are
-//! in one that was possible, since each was drawn while its lock was held.
+//! A lock in a `static` is made by the compiler, so it has no creator to be named after. It needs
+//! none. The log says how many acquisitions of *this* lock came before, and a replay delays an
+//! acquisition until that many have come. The count lives in the lock and moves with it; only the
+//! holder changes it. Readers of a shared lock count too. Among themselves they need no order:
+//! each ticket was drawn while its lock was held, so the order of tickets is a possible one.
 //!
-//! Mostly a thread acquires what it had last, or what nobody had before. Such an
-//! acquisition needs no ticket in the log: in a replay, too, nobody else can come in
-//! between. Only where a lock changes hands the log says the ticket, and only then
-//! the lock gets a name, after the first thread that logs one. In a replay, a lock's
-//! name is learned from the first event that has one.
+//! Mostly a thread acquires a lock that it held last, or that no thread held before. Such an
+//! acquisition needs no ticket in the log: in a replay, too, no other thread can come in between.
+//! The log has the ticket only where a lock changes hands. Only then the lock gets a name, after
+//! the first thread that logs one. In a replay, a lock's name is learned from the first event that
+//! has one.
 //!
 //! **Invariant:** [`Order::took`], [`Order::shared`] and, in a replay, [`Order::count`]
 //! are called by a thread that holds the lock, except where threads only arrive.

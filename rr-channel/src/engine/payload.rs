@@ -1,10 +1,10 @@
 //! The contents of messages: recorded if `RR_CHANNEL_PAYLOAD` asks for it.
 //!
-//! Of a message of ipc-channel these are the bytes that travel, as they are received; of any
-//! other message it is the memory of the value itself, where dropping it does nothing: what
-//! such a value points to is not followed, and what lies between its fields is whatever it
-//! is. Of a value that has something to drop, only its size is recorded: it is mostly
-//! pointers, which are others in each run.
+//! For a message of ipc-channel, the recorded bytes are those that travel, as they are received.
+//! For any other message they are the memory of the value itself, if dropping it does nothing.
+//! Pointers in such a value are not followed, and padding between its fields is recorded as it is.
+//! For a value that needs to be dropped only the size is recorded: its memory is mostly pointers,
+//! which differ in each run.
 
 use std::mem::needs_drop;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,21 +1,20 @@
-//! For thread pools that hand pieces of work around: names for the work, and a log of
-//! which thread performed what.
+//! Thread pools that hand pieces of work around: names for the work, and a log of the jobs that
+//! each thread performed.
 //!
 //! Used by the crate that `cargo reprise` puts in place of `rayon-core`, and by nothing
 //! else; not a stable interface.
 //!
-//! **Names.** Whatever a [`Job`] does (messages, locks, channels) is done by the *task*, whose
-//! name is the path in the tree of who handed work to whom ([`Dti::task`]). It does not
-//! depend on the thread that came to perform it, which while it does is nobody but the
-//! task. The half of a fork that its thread keeps is part of the work that forks.
+//! **Names.** The operations of a [`Job`] (messages, locks, channels) belong to its *task*. A
+//! task's name is its path in the tree in which work was handed out ([`Dti::task`]). The name does
+//! not depend on the thread that performs the task; during that time the thread has the task's
+//! identity only. The half of a fork that its thread keeps is part of the work that forks.
 //!
-//! **Order.** Jobs wander among a pool's threads as messages do: each has a sender and a
-//! number, and a thread logs which jobs it took, when it got back what it had put aside,
-//! and when a wait was over. All that is in the thread's own log, not in those of the
-//! tasks. So a replay has the same tree even where it was decided by who was idle, and no
-//! thread needs more of them than there were: each takes the same jobs in the same order,
-//! and waits for them where they have not been made yet. That cannot go in circles, since
-//! the recorded run was one such order.
+//! **Order.** Jobs move among a pool's threads as messages do: each has a sender and a number. A
+//! thread logs which jobs it took, when it got back the job that it had put aside, and when a wait
+//! was over. All that is in the thread's own log, not in those of the tasks. So a replay has the
+//! same tree even where idle threads decided it, and needs no more threads than there were. Each
+//! thread takes the same jobs in the same order, and waits for jobs that have not been made yet.
+//! These waits have no cycle, because the recorded run was one such order.
 
 use std::cell::{Cell, RefCell};
 use std::fmt;

@@ -2,19 +2,18 @@
 //! Random bytes from the system: logged, and the same again in a replay.
 //!
 //! The seeds of `HashMap`s, of `thread_rng`s and the like come from getrandom(2). As with
-//! `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the program comes
-//! before the C library's: of `getrandom`, which `std` and newer crates call, and of
-//! `syscall`, through which others ask the kernel themselves. Which bytes there were is
-//! in the calling thread's log; a replay gives them to whoever asks in the same way, the
-//! same thread first.
+//! `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the program
+//! comes before the C library's. This module defines `getrandom`, which `std` and newer crates
+//! call, and `syscall`, through which others ask the kernel themselves. The bytes are in the
+//! calling thread's log. A replay gives them to a thread that asks in the same way, the same
+//! thread first.
 //!
-//! What the main thread draws before it uses anything else of this crate is logged when
-//! it does: until then it may be a test harness, whose numbers are nobody's business.
+//! Draws of the main thread before its first use of this crate are logged at that first use. Until
+//! then the main thread may be a test harness, whose numbers are not recorded.
 //!
-//! **Safety** rests on: the signatures are the C library's; `syscall` passes on registers as
-//! they came and leaves the stack alone, as that of the C library, so that it does for
-//! every call what that does; buffers are written only through the kernel, or within the
-//! length that the caller has given.
+//! **Safety** rests on: the signatures are the C library's. `syscall` passes on registers as they
+//! came and leaves the stack alone, as the C library's does, so each call has the same effect.
+//! Buffers are written only through the kernel, or within the length that the caller has given.
 
 use std::arch::{asm, naked_asm};
 use std::cell::{Cell, RefCell};

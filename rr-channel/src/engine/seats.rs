@@ -1,4 +1,4 @@
-//! Positions of threads that nobody spawned through this crate: below their creators.
+//! Positions of threads that were not spawned through this crate: below their creators.
 
 use std::cell::{Cell, RefCell};
 

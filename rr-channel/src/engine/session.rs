@@ -1,17 +1,18 @@
 //! The mode of this process: off, record or replay. Decided once, at first use.
 //!
-//! `RR_CHANNEL` chooses (`record`, `replay`, `off`; unset means off), and
-//! `RR_CHANNEL_LOG` names the recording's directory. Which process of a recording this is
-//! `RR_CHANNEL_PROCESS` says, which is set for those that a recorded process starts
+//! `RR_CHANNEL` chooses the mode (`record`, `replay`, `off`; unset means off), and
+//! `RR_CHANNEL_LOG` names the recording's directory. `RR_CHANNEL_PROCESS` says which process of a
+//! recording this is; a recorded process sets it for those that it starts
 //! ([`process`](crate::recorder::process)). A child made by fork(2) that uses this crate begins a
-//! session of its own then, by what its parent [left](Fork) for it.
-//! `RR_CHANNEL_CHAOS` perturbs a run that is recorded, and one that is not: to that end it
-//! is run as if recorded, into no log. `RR_CHANNEL_PLACES` has a recording say more.
-//! `RR_CHANNEL_PATIENCE` has a replay wait so many times as long as usual before it takes
-//! itself for stuck where only time can tell, `RR_CHANNEL_DESYNC=stop` has it end when a thread
-//! leaves its log, and `RR_CHANNEL_FAST_TIMEOUTS` not wait for deadlines. Trouble with any of
-//! them never stops the program: a line on standard error says what was wrong, and the program
-//! runs as if off.
+//! session of its own then, from the data that its parent [left](Fork) for it.
+//!
+//! `RR_CHANNEL_CHAOS` perturbs a run, recorded or not; a run that is not recorded is then treated
+//! as recorded, but into no log. `RR_CHANNEL_PLACES` adds source positions to a recording.
+//! `RR_CHANNEL_PATIENCE` is a factor: where only time can tell that a replay is stuck, the replay
+//! waits that many times as long as usual. `RR_CHANNEL_DESYNC=stop` ends a replay when a thread
+//! leaves its log. `RR_CHANNEL_FAST_TIMEOUTS` makes a replay not wait for deadlines. An error in
+//! any of them never stops the program: a line on standard error says what was wrong, and the
+//! program runs as if off.
 
 use std::env;
 use std::ffi::OsStr;

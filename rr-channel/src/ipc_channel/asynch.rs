@@ -1,10 +1,10 @@
 //! Streams of messages. See
 //! [`ipc_channel::asynch`](https://docs.rs/ipc-channel/0.23/ipc_channel/asynch/).
 //!
-//! As upstream's, they are fed by a thread that they share. What a poll finds is recorded: it
-//! is an attempt to receive from a channel between that thread and the stream. In a replay a
-//! poll may find nothing although there is something, as it did when it was recorded; then it
-//! has its task woken, so that this polls again as it did then.
+//! As upstream's, they are fed by a thread that they share. The result of a poll is recorded: it
+//! is an attempt to receive from a channel between that thread and the stream. In a replay a poll
+//! may find no message although there is one, as it did when it was recorded. It then has its task
+//! woken, so that the task polls again as it did then.
 
 use std::marker::PhantomData;
 use std::pin::Pin;

@@ -1,15 +1,15 @@
-//! Receiving: what was found is logged, or waited for.
+//! Receiving: a found message is logged, and in a replay a logged message is waited for.
 //!
-//! In a replay, too, messages come through the kernel: only so there is one order of
-//! events for those that this process's threads send and those that other processes do,
-//! descriptors travel as ever, and a sender meets the same limits. (Depositing messages in
-//! the replay's world, as the drop-in for crossbeam-channel does, would lose all of that
-//! as soon as one end is elsewhere.) A receiver reads on until it finds the message that
-//! its log names; what it reads before waits in its [`Inbox`], and goes where it goes.
+//! In a replay, too, messages come through the kernel. Only so there is one order of events for
+//! messages of this process's threads and of other processes, descriptors travel as ever, and a
+//! sender meets the same limits. (Depositing messages in the replay's world, as the drop-in for
+//! crossbeam-channel does, would lose all of that as soon as one end is in another process.) A
+//! receiver reads on until it finds the message that its log names. Messages that it reads before
+//! wait in its [`Inbox`], which moves with the receiver.
 //!
-//! That keeps a sender from waiting for room in the channel that is being read, and not in
-//! others. A sender that comes later there than in its recording may find no room, and
-//! its message not come: the search for stalls ends that, by a desynchronisation.
+//! Reading ahead keeps a sender from waiting for room in the channel that is being read, and not
+//! in others. A sender that comes later there than in its recording may find no room, and its
+//! message does not come. The search for stalls ends that, by a desynchronisation.
 //!
 //! **Invariant:** no lock and no inbox is held while upstream reads a message, which may
 //! run the program's code.

@@ -2,7 +2,7 @@
     unsafe_code,
     reason = "upstream's `deref_mut` is unsafe, and so is this"
 )]
-//! Shared memory, which is upstream's: what is written there is not recorded.
+//! Shared memory, which is upstream's: writes to it are not recorded.
 //!
 //! **Safety** rests on: callers keep upstream's contract.
 

@@ -1,17 +1,17 @@
 //! Turns of threads whose messages leave this process.
 //!
-//! Which of several messages is first is else found where they arrive; but what another
-//! process receives is not recorded. So the threads that send to others do it one after the
-//! other, and the order in which they do is recorded as that of a lock. That is one order
-//! for all channels that lead out of this process: a sender that comes in a message has
-//! another descriptor each time, and nothing says which of them are of one channel.
+//! For other channels, the order of several messages is found where they arrive. But the messages
+//! that another process receives are not recorded. So the threads that send to other processes
+//! send one after the other, and their order is recorded as that of a lock. It is one order for
+//! all channels that lead out of this process: a sender that comes in a message has another
+//! descriptor each time, so senders of one channel cannot be recognised.
 //!
 //! A channel is known to lead out if its sender came from another process, or was connected
 //! to a server by name. (A channel of this process's own whose receiver was sent away is not.)
 //!
-//! A message that is large, or whose receiver is slow, may wait for its receiver, which may
-//! wait for somebody else's message. So nobody waits for his turn for long ([`PATIENCE`]);
-//! who gave up is in the recording as well.
+//! A message that is large, or whose receiver is slow, may wait for its receiver, which may wait
+//! for a third party's message. So a thread waits for its turn only for a limited time
+//! ([`PATIENCE`]). A turn that was given up is in the recording as well.
 
 use std::sync::Mutex;
 use std::sync::atomic::AtomicBool;

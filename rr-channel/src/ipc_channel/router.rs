@@ -1,10 +1,10 @@
 //! A thread that calls back for each message of many channels. See
 //! [`ipc_channel::router`](https://docs.rs/ipc-channel/0.23/ipc_channel/router/).
 //!
-//! It is an ordinary user of [`IpcReceiverSet`] and of the drop-in for crossbeam-channel, so
-//! what it does is recorded and replayed as anything else. [`ROUTER`] starts at its first
-//! use, by whichever thread comes first: its thread has a name of its own, and makes its
-//! channels itself, so that this does not show.
+//! It is an ordinary user of [`IpcReceiverSet`] and of the drop-in for crossbeam-channel, so its
+//! operations are recorded and replayed as any other. [`ROUTER`] starts at its first use, by any
+//! thread. Its own thread has a fixed name and makes its channels itself, so the name does not
+//! depend on the thread that starts it.
 
 use std::collections::HashMap;
 use std::fmt;

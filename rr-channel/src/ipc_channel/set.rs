@@ -1,8 +1,8 @@
-//! Sets of receivers, of which one selection takes all that is there.
+//! Sets of receivers; one selection takes all messages that are there.
 //!
-//! The log of a selection is the number of its results, and each of them. A set's messages
-//! are made values only when the program says of which type they are; until then one that
-//! this process sent is a [`Packet`], and any other stays as upstream has read it.
+//! The log of a selection is the number of its results, and each of them. A set's messages become
+//! values only when the program names their type. Until then a message that this process sent is a
+//! [`Packet`], and any other stays as upstream has read it.
 
 use std::collections::VecDeque;
 use std::fmt;

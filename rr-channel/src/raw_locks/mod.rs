@@ -1,9 +1,9 @@
 //! The common code of the drop-ins for both versions of parking_lot.
 //!
-//! Their raw locks differ in one thing: a lock of `lock_api` 0.5 hands out a value to whoever
-//! acquires it and wants that back, one of 0.4 does not. So the implementations are macros,
-//! which take the name of that value where there is one. Where such a macro is used, these
-//! stand for upstream's types:
+//! Their raw locks differ in one thing: a lock of `lock_api` 0.5 hands out a value to the thread
+//! that acquires it and takes it back at the release, one of 0.4 does not. So the implementations
+//! are macros, which take the name of that value where there is one. Where such a macro is used,
+//! these stand for upstream's types:
 //!
 //! | name | with a value | without |
 //! |---|---|---|

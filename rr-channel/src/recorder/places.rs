@@ -1,13 +1,13 @@
-//! Where in the source operations are: recorded if `RR_CHANNEL_PLACES` asks for it.
+//! Source positions of operations: recorded if `RR_CHANNEL_PLACES` asks for it.
 //!
-//! Beside a thread's log lies another one in the same format, with an event for each event
-//! of the log, in their order, and between them one for each message that the thread
-//! sends, most of which log nothing. What such an event means is here; places are numbered
-//! in the `session` file.
+//! Beside a thread's log lies another one in the same format. It has an event for each event of
+//! the log, in their order, and between them one for each message that the thread sends, most of
+//! which log nothing. This module defines the meaning of these events; places are numbered in the
+//! `session` file.
 //!
-//! With places, the `session` file says of each channel what it carries, and each
-//! acquisition of a lock is logged with the lock's name and its ticket, also where a replay
-//! does not need them: whoever edits a recording does.
+//! With places, the `session` file says of each channel which type it carries. Each acquisition of
+//! a lock is logged with the lock's name and its ticket, even where a replay does not need them:
+//! an edited recording does.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -1,4 +1,5 @@
-//! Which process of a recording this is, and what those that it starts are told.
+//! Identifies this process within a recording, and passes identities to the processes that it
+//! starts.
 //!
 //! A process that records or replays numbers those that it starts ([`ProcessPath`]) and
 //! tells each one by its environment which one it is, and where its own log is: in
@@ -10,12 +11,12 @@
 //! - `0.2 RUN in PID`: the same, executed in place of the program that the process with
 //!   this id was before.
 //!
-//! `RUN` is a number that tells the processes of one run from all others, so that messages
-//! say where they are from. A process for which the variable does not hold (a shell stands
-//! between it and the one that was told, say) is left alone.
+//! `RUN` is a number that tells the processes of one run from all others, so that messages say
+//! where they are from. A process for which the variable does not hold (for example, a shell
+//! stands between it and the one that was told) is left alone.
 //!
-//! What a process is told is only what it would have inherited: if the program gives a
-//! child another `RR_CHANNEL_LOG`, or none, that is as it was meant.
+//! A process is told only what it would have inherited: if the program gives a child another
+//! `RR_CHANNEL_LOG`, or none, that choice is kept.
 
 use std::env;
 use std::ffi::{CString, OsStr, OsString};

@@ -5,10 +5,10 @@
 //! `std`'s. Everything can be made in a constant. Where nothing is recorded or
 //! replayed, a lock is `std`'s behind one branch.
 //!
-//! A replay acquires each lock in the recorded order, and ends each wait for a
-//! condition variable, barrier or initialization when what ended it then has come
-//! about. Not there: what is unstable in `std`. Not recorded: [`Mutex::clear_poison`]
-//! by a thread that does not hold the lock, and what `Debug` prints.
+//! A replay acquires each lock in the recorded order. It ends each wait for a condition variable,
+//! barrier or initialization when the event that ended it in the recording has happened. Not
+//! there: items that are unstable in `std`. Not recorded: [`Mutex::clear_poison`] by a thread that
+//! does not hold the lock, and the output of `Debug`.
 //!
 //! ```
 //! use rr_channel::sync::{Condvar, Mutex};

@@ -1,7 +1,7 @@
 //! Handles to threads, and parking.
 //!
-//! Whoever unparks a thread leaves the number of that notification for it, in a place
-//! that all handles to the thread share; so handles are not `std`'s own.
+//! A thread that unparks another one leaves the number of that notification for it, in a place
+//! that all handles to the thread share. So handles are not `std`'s own.
 
 use std::cell::{Cell, OnceCell};
 use std::fmt;

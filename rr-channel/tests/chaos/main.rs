@@ -1,4 +1,5 @@
-//! Chaos finds bugs of order that plain runs hardly ever show, and leaves programs what they are.
+//! Chaos finds bugs of order that plain runs hardly ever show, and does not change programs'
+//! guarantees.
 //!
 //! Each program runs in a process of its own: this executable again. How often each bug
 //! shows is what `cargo test --release --test chaos -- --ignored --nocapture` prints.

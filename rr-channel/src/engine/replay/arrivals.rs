@@ -1,8 +1,8 @@
 //! Messages that come through the kernel, and not through the world.
 //!
-//! The world learns of such a message only when a thread reads it. A thread whose log
-//! names one reads its channel, and keeps what comes too early, until that one is there;
-//! meanwhile it waits in the kernel, where it [listens](super::listen).
+//! The world learns of such a message only when a thread reads it. A thread whose log names a
+//! message reads its channel until that message is there, and keeps messages that come too early.
+//! Meanwhile it waits in the kernel, where it [listens](super::listen).
 
 use std::time::Instant;
 

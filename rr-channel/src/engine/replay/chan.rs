@@ -1,9 +1,9 @@
 //! A replayed channel and its messages.
 //!
-//! A send whose turn it is puts its message into the channel, a receive takes the one
-//! that its log names, and neither looks further where nobody waits: what they have in
-//! common with other threads is the sender's [queue](super::sender_queues), and for receivers the lock
-//! of the [early messages](super::early_messages).
+//! A send whose turn it is puts its message into the channel, and a receive takes the one that its
+//! log names. Neither looks further where no thread waits. With other threads they share the
+//! sender's [queue](super::sender_queues), and receivers also share the lock of the [early
+//! messages](super::early_messages).
 
 use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};

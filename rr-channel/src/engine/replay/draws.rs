@@ -1,9 +1,9 @@
-//! The random bytes of a recording, for whoever asks for them.
+//! The random bytes of a recording, for the threads that ask for them.
 //!
-//! A thread is given its own, in their order. But some are drawn once for all threads (the
-//! seed behind a static, say), by the thread that happens to come first, and which one
-//! that is may have been decided where nobody recorded. So a thread that draws more than
-//! it did is given what another thread drew in the same way.
+//! A thread is given its own draws, in their order. But some are drawn once for all threads (the
+//! seed behind a static, say), by the thread that happens to come first. Operations that are not
+//! recorded may decide which thread that is. So a thread that draws more than in the recording is
+//! given another thread's draw of the same kind.
 
 use std::collections::{BTreeMap, VecDeque};
 

@@ -1,9 +1,9 @@
 #![expect(unsafe_code, reason = "values whose type is not known")]
 //! Values of any type, as memory words.
 //!
-//! **Safety** rests on: words are made of a value and own it, as a value of one type; their
-//! content is read as this type only, which whoever makes them of it and takes it out
-//! again keeps: the channel that they are in, which has one type of messages
+//! **Safety** rests on: words are made of a value and own it, as a value of one type. Their
+//! content is read as this type only. The code that makes them and takes the value out again keeps
+//! to that: it is the channel that they are in, which has one type of messages
 //! ([`typed`](super::typed)).
 
 use std::fmt;

@@ -1,16 +1,16 @@
-//! One channel as all threads see it without a lock: who holds it, how full it is, and
-//! what those who wait there wait for.
+//! One channel as all threads see it without a lock: its handles, its fill level, and the events
+//! that its waiting threads wait for.
 //!
-//! Messages go through a channel without the world's knowledge. A thread that cannot go
-//! on registers with the world, says here what it waits for, and only then looks a last
-//! time; a thread that changes the channel looks here afterwards, and tells the world if
-//! it is waited for. So one of the two sees the other, and where nobody waits, nobody
-//! takes the world's lock.
+//! Messages go through a channel without the world's knowledge. A thread that cannot go on
+//! registers with the world, announces here what it waits for, and only then looks a last time. A
+//! thread that changes the channel looks here afterwards, and notifies the world if a thread waits
+//! for the change. So one of the two sees the other. Where no thread waits, no thread takes the
+//! world's lock.
 //!
-//! Between the two lies a fence on both sides, or a lock: whoever puts a message into a
-//! [queue](super::sender_queues), or takes one from the [early messages](super::early_messages), looks here after it has
-//! held that, and whoever waits for it holds it when it looks a last time. The one that comes
-//! second sees what the first one did.
+//! Between the two steps lies a fence on both sides, or a lock. A thread that puts a message into
+//! a [queue](super::sender_queues), or takes one from the [early messages](super::early_messages),
+//! looks here after it has held their lock. A thread that waits for the message holds that lock
+//! when it looks a last time. The later of the two sees the change of the earlier one.
 
 use std::sync::atomic::Ordering::{AcqRel, Acquire, Relaxed, Release, SeqCst};
 use std::sync::atomic::{AtomicU64, AtomicUsize, fence};

@@ -1,12 +1,12 @@
-//! Where the calling thread is in its log.
+//! The calling thread's position in its log.
 //!
-//! A thread walks its own log, and nobody else does: the next events are in plain
-//! thread-local cells, and what is behind them is with the thread's
-//! [context](crate::engine::context). Others see of it what a [`Place`] says.
+//! Only the thread itself walks its log. The next events are in plain thread-local cells, and the
+//! rest of the log is with the thread's [context](crate::engine::context). Other threads see only
+//! its [`Place`].
 //!
-//! **Invariant:** events are shown here only while the thread follows its log: they are
-//! cleared when it leaves it, or when another thread has released it from it, which
-//! happens only while it waits, and is noticed [when the wait ends](sync).
+//! **Invariant:** events are shown here only while the thread follows its log. They are cleared
+//! when the thread leaves it, or when another thread has released it from the log. A release
+//! happens only while the thread waits, and is noticed [when the wait ends](sync).
 
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

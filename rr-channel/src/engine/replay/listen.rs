@@ -1,9 +1,9 @@
 //! Threads that wait elsewhere than in the world: in the kernel, or asleep in a pool.
 //!
-//! Nobody there can tell them what the world knows. So such a thread *listens*: it is known
-//! to wait, for whom, and for which event of its log, so that the search for stalls may
-//! release it from that. It looks every now and then whether it was, or is woken by what
-//! it left for that.
+//! No other thread can notify them there of changes in the world. So such a thread *listens*: the
+//! world knows that it waits, for whom, and for which event of its log. The search for stalls may
+//! then release it from that event. The thread looks at intervals whether it was released, or is
+//! woken by the waker that it left for that.
 
 use std::cell::Cell;
 use std::fmt;

@@ -1,13 +1,13 @@
-//! Locks, wake-ups and initializations: nothing happens before what it followed.
+//! Locks, wake-ups and initializations: an event happens only after the events that it followed in
+//! the recording.
 //!
-//! A lock is acquired in two steps: its turn is waited for here, then the real lock is
-//! taken, and only then the acquisition [counts](Engine::taken), so that whoever comes
-//! next cannot overtake. Between the two steps a thread waits at most for those that
-//! hold the lock by right.
+//! A lock is acquired in two steps. The thread waits here for its turn, then takes the real lock;
+//! only then the acquisition [counts](Engine::taken), so that the next thread cannot overtake.
+//! Between the two steps a thread waits at most for threads that hold the lock by right.
 //!
-//! A wake-up names a notification that had happened by then, and is over once that has
-//! happened again; whom the notification itself wakes this time does not matter. All
-//! conditions here, once true, stay true, or can be seen never to become true.
+//! A wake-up names a notification that had happened by then, and is over once that has happened
+//! again. It does not matter which thread the notification itself wakes this time. All conditions
+//! here, once true, stay true, or can be seen never to become true.
 //!
 //! A child made by fork(2) has none of the threads that its world knows, and perhaps a
 //! copy of a world that was locked: it never looks there, and runs natively.

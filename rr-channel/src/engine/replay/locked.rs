@@ -1,11 +1,10 @@
 //! The world, locked.
 //!
-//! The first thing that a thread does when it is woken is to lock the world. So those who
-//! are told of something while it is locked are woken when it is not any more; woken
-//! before, they would fall asleep again at its lock.
+//! A woken thread locks the world first. So threads that are notified while the world is locked
+//! are woken after it is unlocked. Woken earlier, they would fall asleep again at its lock.
 //!
-//! **Invariant:** whoever was told is woken before the teller does anything else, and before
-//! it sleeps itself.
+//! **Invariant:** a notified thread is woken before the notifying thread does anything else, and
+//! before that thread sleeps itself.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -1,23 +1,23 @@
 //! Replay: every operation returns what the log says, or its thread leaves the log.
 //!
-//! Nothing is invented. A logged message is waited for until it is really there,
-//! a logged disconnection until the last handle is really gone, a logged tick until
-//! it is due; messages that arrive early stay where they are, in the channel. Only
-//! "nothing there" is returned at once, and a timeout at its deadline; and readiness,
-//! which reserves nothing, also after others have used it up. Locks are acquired in
-//! the recorded order ([`lock_order`]).
+//! A replay invents no outcome. It waits for a logged message until it is really there, for a
+//! logged disconnection until the last handle is really gone, and for a logged tick until it is
+//! due. Messages that arrive early stay in the channel. Only the outcome "nothing there" is
+//! returned at once, and a timeout at its deadline. Readiness, which reserves nothing, is returned
+//! even after other threads have used it up. Locks are acquired in the recorded order
+//! ([`lock_order`]).
 //!
-//! A thread that can go on asks nobody: it walks its own log ([`follow`]), messages go
-//! from sender to receiver in whatever order ([`chan`], [`sender_queues`], [`early_messages`]), and what threads
-//! must know of each other's progress is counted at the channel ([`flow`]) or at the
-//! lock. Only who has to wait registers where all waits are known ([`world`]), and only
-//! who finds somebody waiting for what it did goes there to tell.
+//! A thread that can go on asks no other thread. It walks its own log ([`follow`]), and messages
+//! go from sender to receiver in any order ([`chan`], [`sender_queues`], [`early_messages`]). The
+//! progress that threads must know of each other is counted at the channel ([`flow`]) or at the
+//! lock. Only a thread that has to wait registers where all waits are known ([`world`]). Only a
+//! thread that finds a waiter for its change goes there to notify it.
 //!
-//! A wait that cannot end is told from one that is only slow by looking at whether
-//! anybody can still move ([`progress`]), not by a timeout: a machine under load is
-//! slow, and a replay that gives up then would be a flaky test of its own making.
-//! A thread that leaves its log is *live*: it goes on natively, while the others
-//! stay in replay as long as their logs hold. Each leaving is a [`Desync`], a value.
+//! A wait that cannot end is told from a slow one by looking at whether any thread can still move
+//! ([`progress`]), not by a timeout. A machine under load is slow, and a replay that gives up then
+//! would itself be a flaky test. A thread that leaves its log is *live*: it goes on natively,
+//! while the others stay in replay as long as their logs hold. Each such event is a [`Desync`], a
+//! value.
 
 #[cfg(feature = "ipc_channel")]
 mod arrivals;

@@ -4,9 +4,9 @@
 )]
 //! Operations on a replayed channel, and their possible outcomes.
 //!
-//! **Safety** rests on: an [`Arm`] refers to a channel of messages of any type, and so
-//! does not know whether they may be sent to other threads; but through it messages only
-//! change their place, in memory that a lock guards.
+//! **Safety** rests on: an [`Arm`] refers to a channel of messages of any type, and so does not
+//! know whether they may be sent to other threads. But through an arm messages only move within
+//! memory that a lock guards.
 
 use std::time::Instant;
 

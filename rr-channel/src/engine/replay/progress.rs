@@ -1,24 +1,23 @@
 //! Tells a replay that is stuck from one that is slow.
 //!
-//! Threads that wait in the [world](super::world) wait for each other; whether any
-//! of them can ever go on depends on the process's other threads, which the kernel
-//! knows: a thread that runs, or is about to, will do something; one that sleeps
-//! on a futex without a deadline will not, unless another wakes it. If no thread
-//! can move, and over several looks none has run at all, the replay is stuck, and
-//! someone must leave the log. (State alone is not enough: of two threads that
-//! wake each other in turn, each may be asleep just when it is looked at; their
-//! context switches give them away.)
+//! Threads that wait in the [world](super::world) wait for each other. Whether any of them can
+//! ever go on depends on the process's other threads, which the kernel knows. A thread that runs,
+//! or is about to, will do something. A thread that sleeps on a futex without a deadline will not,
+//! unless another wakes it. If no thread can move, and over several looks none has run at all, the
+//! replay is stuck, and one thread must leave the log. (State alone is not enough: of two threads
+//! that wake each other in turn, each may be asleep just when it is looked at. Their context
+//! switches show that they run.)
 //!
 //! A thread that [listens](super::listen) for what others of this process do
 //! ([`Source::Here`]) counts as waiting for the others once it has looked in vain after they
 //! all had come to rest. (That it sleeps says less: it may have been woken, and still not run
 //! for long if the hypervisor does not let its processor run.)
 //!
-//! Where a thread waits for the outside world (a read, a child process), sleeps until a
-//! deadline again and again, computes without end, or has left its log and looks for
-//! something that never comes, nothing is certain, and time decides ([`Patience`]): the
-//! log says how long the recorded run took, and what took longer in it than it did takes
-//! longer in its replay. A machine that stands still itself is not counted.
+//! Time decides ([`Patience`]) in four cases: a thread waits for the outside world (a read, a
+//! child process), sleeps until a deadline again and again, computes without end, or has left its
+//! log and looks for something that never comes. The log says how long the recorded run took, and
+//! an operation that was slow in it is slow in its replay. Time in which the machine itself stands
+//! still is not counted.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! Bytes that a log has.
+//! Outcomes that are bytes, read from the log.
 
 use rr_channel_log::identity::Dti;
 use rr_channel_log::{Event, Op, Outcome};

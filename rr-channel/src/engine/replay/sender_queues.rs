@@ -5,10 +5,11 @@
 //! time share only the count of arrivals. A receiver takes all messages of a queue at once.
 //!
 //! **Arrivals.** Within a queue messages are numbered in their order, under the queue's lock. A
-//! message that was sent after another one had been sent has a greater number, wherever
-//! the two are. Whoever looks for the oldest one looks into all queues twice: what was sent before
-//! something that it saw the first time it sees the second time at the latest. If it sees nothing
-//! the first time, there is nothing for it: of what comes by the second time, nothing is known.
+//! message that was sent after another one had been sent has a greater number, also across queues.
+//! A thread that looks for the oldest message looks into all queues twice. Any message that was
+//! sent before one that it saw the first time is visible the second time at the latest. If it sees
+//! no message the first time, there is none for it: the order of messages that come by the second
+//! time is unknown.
 
 use std::collections::VecDeque;
 use std::sync::OnceLock;

@@ -1,11 +1,11 @@
 #![expect(unsafe_code, reason = "gives messages their type back")]
 //! A replayed channel, in programs that are built without optimization.
 //!
-//! The code of a generic channel is made anew for each type of messages, and as the program
-//! is: dozens of functions, unoptimized, each of them touched once or so, which is half of what a
-//! replay of a short test costs more than a plain run. So here is the code of one channel for
-//! all types, whose messages are [`Words`], optimized where `cargo reprise` builds it; and what
-//! is made for each type is as little as possible. Programs that are optimized have
+//! The compiler makes the code of a generic channel anew for each type of messages, with the
+//! program's optimization level. That is dozens of unoptimized functions, each touched about once,
+//! which is half of the additional cost of a replay of a short test over a plain run. So this
+//! module has the code of one channel for all types, whose messages are [`Words`]; `cargo reprise`
+//! builds it optimized. The code for each type is as small as possible. Optimized programs use
 //! [`chan`](super::chan) as it is, which is faster for those that send millions of messages.
 //!
 //! **Safety** rests on: a channel is reached through [`Chan`] only, so its messages are of the

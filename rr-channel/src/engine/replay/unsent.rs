@@ -1,13 +1,13 @@
 //! Messages that other processes received in the recording, and this one has not sent yet.
 //!
-//! A process may exit while some of its threads still send, and what they send is not
-//! logged: in a replay the exit might come first, and another process wait in vain for
-//! what it has received in the recorded run. That is in the other one's log. So an exit
-//! waits until it has been sent, though not for long: a thread that has left its log may
-//! never send it.
+//! A process may exit while some of its threads still send, and their sends are not logged. In a
+//! replay the exit might come first, and another process would wait in vain for a message that it
+//! received in the recorded run. That message is in the other process's log. So an exit waits
+//! until the message has been sent, though not for long: a thread that has left its log may never
+//! send it.
 //!
-//! Logs of all processes say that. The first process reads them, and tells each of the others
-//! its unsent messages.
+//! The logs of all processes contain these messages. The first process reads them, and tells each
+//! of the others its unsent messages.
 
 use std::path::Path;
 use std::sync::Mutex;

@@ -1,13 +1,13 @@
 //! The waits of a replay's threads, and how each wait ends.
 //!
-//! A thread that can go on does so without this: it follows its own
-//! [log](super::follow), and what it does to a channel or a lock is seen there
-//! ([`Flow`], [`Order`](crate::engine::order::Order)). Only a thread that has to wait, or that
-//! finds that another one waits for what it did, comes here; and so does everything
-//! about timers and channels without capacity, where threads meet.
+//! A thread that can go on does so without this module: it follows its own [log](super::follow),
+//! and other threads see its changes at the channel or the lock ([`Flow`],
+//! [`Order`](crate::engine::order::Order)). A thread comes here only if it has to wait, or if
+//! another thread waits for its change. Timers and channels without capacity, where threads meet,
+//! are handled here entirely.
 //!
-//! One lock guards the world, so a look at it is consistent: rendezvous and the search
-//! for stalls need no further protocol. Nothing is waited for while it is held.
+//! One lock guards the world, so a look at it is consistent: rendezvous and the search for stalls
+//! need no further protocol. No thread waits while it holds this lock.
 //!
 //! **Invariant:** no I/O, no clock (the caller passes `now`), no user code: nothing
 //! here drops, clones or compares a message.
