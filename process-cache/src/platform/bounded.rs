@@ -1,18 +1,18 @@
-//! Lists of bounded length: a byte of a stored form can stand for a value of a
-//! hundred bytes, and whoever made the bytes may mean harm.
+//! Lists of bounded length: one byte of a stored form can represent a value of a hundred bytes,
+//! and untrusted input may exploit this.
 
 use std::marker::PhantomData;
 
 use serde::de::{Error as _, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// More than any unit has changes or writes.
+/// Larger than the number of changes or writes of any unit.
 pub(crate) const MANY: usize = 1 << 20;
 
 /// A list of at most `MAX` items, for `deserialize_with`.
 ///
 /// # Errors
-/// What the format says, and that there are too many.
+/// Errors of the format, and an error for too many items.
 pub(crate) fn list<'de, D, T, const MAX: usize>(deserializer: D) -> Result<Vec<T>, D::Error>
 where
     D: Deserializer<'de>,
@@ -31,7 +31,7 @@ impl<'de, T: Deserialize<'de>, const MAX: usize> Visitor<'de> for List<T, MAX> {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut list: A) -> Result<Vec<T>, A::Error> {
-        // What it says of its length is a claim.
+        // The announced length is untrusted.
         let mut items = Vec::with_capacity(list.size_hint().unwrap_or(0).min(1024));
         while let Some(item) = list.next_element()? {
             if items.len() == MAX {

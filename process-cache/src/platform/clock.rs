@@ -1,27 +1,26 @@
-//! Points in time, for people and for comparing with those of files.
+//! Times for display, and for comparison with file times.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// How long one tick of the kernel's clock may take, and the pauses in which we wait for
-/// it.
+/// Maximal length of one tick of the kernel's clock, and of the pauses while waiting for it.
 const TICK: Duration = Duration::from_millis(20);
 const PAUSE: Duration = Duration::from_micros(200);
 
-/// Between which change times of files the present lies (ns since the epoch): the kernel
-/// takes them from a clock that stands still for a tick, or a finer one.
+/// Returns the range of change times that the kernel may give to files now (ns since the epoch).
+/// The kernel takes them from a clock that changes once per tick, or from a finer one.
 pub fn window() -> (i64, i64) {
     (now(ClockId::RealtimeCoarse), now(ClockId::Realtime))
 }
 
-/// The present on a clock that is never set (ns).
+/// Returns the time on a clock that is never set (ns).
 pub fn running() -> u64 {
     now(ClockId::Monotonic).max(0).cast_unsigned()
 }
 
-/// Waits until what is changed from now on has change times above `time`, and returns the
-/// first of them; at most for a tick, if the clock was set back.
+/// Waits until new changes have change times above `time`, and returns the first such time. Waits
+/// for at most one tick if the clock was set back.
 pub fn tick_after(time: i64) -> i64 {
     let mut waited = Duration::ZERO;
     loop {
@@ -41,8 +40,7 @@ fn now(clock: ClockId) -> i64 {
         .saturating_add(time.tv_nsec)
 }
 
-/// Date and time of day of µs since the epoch, by the local clock:
-/// `2026-03-01 12:30:05`.
+/// Formats µs since the epoch as date and time of day by the local clock: `2026-03-01 12:30:05`.
 pub fn local(us: u64) -> String {
     let seconds = i64::try_from(us / 1_000_000).unwrap_or(i64::MAX);
     crate::platform::os::local_time(seconds).map_or_else(
@@ -53,7 +51,7 @@ pub fn local(us: u64) -> String {
     )
 }
 
-/// How long ago that was: `3 min ago`.
+/// Formats the time since then: `3 min ago`.
 pub fn ago(us: u64) -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     let now = now.map_or(0, |now| now.as_secs());

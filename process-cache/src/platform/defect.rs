@@ -1,9 +1,8 @@
-//! Planted defects: known ways to be wrong, switched on one at a time.
+//! Planted defects: known errors, switched on one at a time.
 //!
-//! The differential test is only worth something if it can see. With the
-//! feature `planted-defects`, `PCACHE_DEFECT=<name>` makes the implementation
-//! drop one kind of fact or effect, and the test must find each of them.
-//! Without the feature, [`planted`] is constant.
+//! They show that the differential test detects errors. With the feature `planted-defects`,
+//! `PCACHE_DEFECT=<name>` makes the implementation drop one kind of fact or effect, and the test
+//! must find each of them. Without the feature, [`planted`] is constant.
 
 macro_rules! defects {
     ($($variant:ident = $name:literal),* $(,)?) => {
@@ -11,7 +10,7 @@ macro_rules! defects {
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Defect { $(#[doc = $name] $variant),* }
 
-        /// All of them, by name.
+        /// All defects by name.
         pub const ALL: &[(&str, Defect)] = &[$(($name, Defect::$variant)),*];
     };
 }

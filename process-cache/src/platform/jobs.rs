@@ -1,4 +1,4 @@
-//! Work in the background that somebody waits for at the end.
+//! Background jobs that are waited for at the end.
 
 use crate::platform::lock::{lock, wait};
 use std::collections::VecDeque;
@@ -11,53 +11,53 @@ use ptrace_async::runtime::HostThreads;
 
 type Job = Box<dyn FnOnce() + Send>;
 
-/// The name of a result that a job stores.
+/// The identifier of a result that a job stores.
 pub type Name = [u8; 32];
 
-/// So many [late](Later::submit) jobs are done together...
+/// Number of [late](Later::submit) jobs that run together...
 const TOGETHER: usize = 64;
-/// ... or those that there are after this time.
+/// ... or those present after this time.
 const LATEST: Duration = Duration::from_secs(1);
 
-/// A queue of jobs and the threads that do them. Jobs begin in the order of
-/// submission, so that one may wait for an earlier one.
+/// A queue of jobs and the threads that run them. Jobs begin in the order of submission, so that
+/// one may wait for an earlier one.
 pub struct Jobs {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
     /// Jobs that wait for [`Jobs::drop_pending_contents`].
     held: Option<Vec<Job>>,
-    /// Where threads enter themselves, once something is traced.
+    /// Registers threads while a program is traced.
     pub background: HostThreads,
-    /// How many threads there may be.
+    /// Maximal number of threads.
     wanted: usize,
 }
 
 #[derive(Default)]
 struct Queue {
     waiting: Mutex<Waiting>,
-    /// There is something to do, or nothing more will be.
+    /// Signals a new job, or the end.
     more: Condvar,
-    /// Nothing is outstanding.
+    /// Signals that no job is outstanding.
     drained: Condvar,
 }
 
 #[derive(Default)]
 struct Waiting {
     jobs: VecDeque<Job>,
-    /// Jobs that can wait, with the results that they store.
+    /// Postponed jobs, with the results that they store.
     late: Vec<(Name, Job)>,
     /// When the first of them has waited long enough.
     due: Option<Instant>,
-    /// They are not to wait any longer.
+    /// Whether they must not wait any longer.
     hurried: bool,
-    /// How many jobs are not done.
+    /// Number of jobs that are not finished.
     outstanding: usize,
-    /// Nothing will be submitted any more.
+    /// Whether no more jobs will be submitted.
     closed: bool,
 }
 
 impl Waiting {
-    /// The next jobs, or the time until which to wait for more.
+    /// Returns the next jobs, or the time until which to wait for more.
     fn next(&mut self) -> Result<Vec<Job>, Option<Instant>> {
         let is_due = self.due.is_some_and(|due| Instant::now() >= due);
         if is_due || self.late.len() >= TOGETHER {
@@ -83,7 +83,7 @@ impl Queue {
         lock(&self.waiting)
     }
 
-    /// Does jobs until nothing will be submitted any more.
+    /// Runs jobs until the queue is closed.
     fn work(&self) {
         let mut waiting = self.lock();
         loop {
@@ -108,8 +108,8 @@ impl Queue {
 
     fn run(&self, jobs: Vec<Job>) {
         for job in jobs {
-            // Counted down also when the job panics: whoever needs the result misses it, the
-            // others go on.
+            // The count decreases also if the job panics: waiters miss its result, and other jobs
+            // continue.
             let _ = catch_unwind(AssertUnwindSafe(job));
             let mut waiting = self.lock();
             waiting.outstanding -= 1;
@@ -120,21 +120,21 @@ impl Queue {
     }
 }
 
-/// Takes jobs that can wait for a while.
+/// Accepts jobs that may be postponed.
 #[derive(Clone)]
 pub struct Later(Arc<Queue>);
 
 impl Later {
-    /// Has a job done that stores `result`, together with others, for which it
-    /// takes less time; soon, or when that result is [wanted](Jobs::want).
+    /// Submits a job that stores `result`. It runs together with others, which takes less time,
+    /// after a while or when that result is [wanted](Jobs::want).
     pub fn submit(&self, result: Name, job: impl FnOnce() + Send + 'static) {
         let mut waiting = self.0.lock();
         waiting.outstanding += 1;
         waiting.late.push((result, Box::new(job)));
         if waiting.due.is_none() {
             waiting.due = Some(Instant::now() + LATEST);
-            // Who submits may be busy when it is due. Where there is no thread, it is done at
-            // the end.
+            // The submitting thread may be busy when the job is due. Without other threads, the
+            // job runs at the end.
             self.0.more.notify_one();
         }
     }
@@ -155,7 +155,7 @@ impl Default for Jobs {
 }
 
 impl Jobs {
-    /// A queue; threads start when there are jobs for them.
+    /// Creates a queue; threads start when there are jobs for them.
     pub fn new() -> Self {
         Self {
             queue: Arc::default(),
@@ -166,7 +166,7 @@ impl Jobs {
         }
     }
 
-    /// Has `job` done.
+    /// Submits a job.
     pub fn submit(&mut self, job: impl FnOnce() + Send + 'static) {
         let busy = {
             let waiting = self.queue.lock();
@@ -187,7 +187,7 @@ impl Jobs {
             }
         }
         if self.threads.is_empty() {
-            // No thread can be had: late is better than never.
+            // No thread can be started: run the job here.
             job();
             return;
         }
@@ -198,12 +198,12 @@ impl Jobs {
         }
     }
 
-    /// Where jobs submit others.
+    /// Returns a handle with which jobs submit others.
     pub fn later(&self) -> Later {
         Later(self.queue.clone())
     }
 
-    /// `result` is looked for: jobs that wait to be stored are stored first.
+    /// Notes that `result` is looked up: postponed jobs that store it run first.
     pub fn want(&self, result: &Name) {
         let wanted = {
             let mut waiting = self.queue.lock();
@@ -217,7 +217,7 @@ impl Jobs {
         self.queue.run(wanted);
     }
 
-    /// Has all done that waits for others.
+    /// Runs all postponed jobs.
     pub fn hurry(&self) {
         let late = self.queue.lock().take_late();
         self.queue.run(late);
@@ -228,9 +228,8 @@ impl Jobs {
         self.queue.more.notify_one();
     }
 
-    /// Holds back what is submitted until [`Jobs::drop_pending_contents`]: waking a thread for each
-    /// of many short jobs takes longer than they do. Nobody may wait for them
-    /// meanwhile.
+    /// Holds back submitted jobs until [`Jobs::drop_pending_contents`]: waking a thread for each
+    /// of many short jobs takes longer than the jobs. No thread may wait for them meanwhile.
     pub fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
@@ -242,8 +241,8 @@ impl Jobs {
         }
     }
 
-    /// Something that waits (elsewhere) until no job is left, and helps with
-    /// them, if there is one. Nothing else is to be done meanwhile.
+    /// Returns a function that waits (on another thread) until no job is left, and helps to run
+    /// them; `None` if there are no jobs. Nothing else may be submitted meanwhile.
     pub fn drained(&self) -> Option<impl FnOnce() + Send + 'static> {
         let mut waiting = self.queue.lock();
         if waiting.outstanding == 0 {
@@ -262,7 +261,7 @@ impl Jobs {
                         queue.run(jobs);
                         waiting = queue.lock();
                     }
-                    // What others do may submit more, which they do then.
+                    // Running jobs may submit more, which their threads run.
                     Err(_) => {
                         waiting = wait(&queue.drained, waiting);
                     }
@@ -272,15 +271,15 @@ impl Jobs {
         })
     }
 
-    /// Waits until all jobs are done, and ends the threads.
+    /// Waits until all jobs are finished, and ends the threads.
     pub fn finish(&mut self) {
         self.queue.lock().closed = true;
         self.queue.more.notify_all();
         for thread in self.threads.drain(..) {
-            // A job that panicked has already said so.
+            // A job that panicked has reported it.
             let _ = thread.join();
         }
-        // Where there was no thread.
+        // Jobs without a thread.
         loop {
             let next = self.queue.lock().next();
             match next {
@@ -301,7 +300,7 @@ mod tests {
         [number; 32]
     }
 
-    /// Waits until all is done.
+    /// Waits until all jobs are finished.
     fn drain(jobs: &Jobs) {
         let wait = jobs.drained();
         wait.into_iter().for_each(|wait| wait());
@@ -311,7 +310,7 @@ mod tests {
     #[test]
     fn jobs_held_back_count_as_pending_and_run_after_release() {
         let mut jobs = Jobs::new();
-        // They begin in order; two threads could end them in another one.
+        // They begin in order, but two threads could end them in another order.
         jobs.wanted = 1;
         let (sender, done) = channel();
         jobs.hold();
@@ -327,7 +326,7 @@ mod tests {
 
     #[test]
     fn late_jobs_are_done_when_they_are_wanted_and_at_the_end() {
-        // There is no thread, as nothing else was submitted.
+        // No thread exists, as no other job was submitted.
         let mut jobs = Jobs::new();
         let (sender, done) = channel();
         let submit = |jobs: &Jobs, number: u8| {

@@ -1,4 +1,4 @@
-//! Locks whose poison is ignored: what a thread that panicked was doing is redone or missed.
+//! Locks that ignore poison: the work of a panicked thread is repeated or missed.
 
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -7,7 +7,7 @@ pub fn lock<T: ?Sized>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Waits until a condition variable is told.
+/// Waits for a condition variable.
 pub fn wait<'m, T>(condition: &Condvar, guard: MutexGuard<'m, T>) -> MutexGuard<'m, T> {
     condition
         .wait(guard)

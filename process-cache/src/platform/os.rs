@@ -1,7 +1,7 @@
-//! The few calls of the operating system that have no safe wrapper.
+//! Operating system calls without a safe wrapper.
 //!
-//! The safety of the module rests on this: signal handlers only store to
-//! atomics or call kill(2); fork happens while the process has one thread.
+//! The safety of the module rests on two facts: signal handlers only store to atomics or call
+//! kill(2), and fork happens while the process has one thread.
 #![expect(
     unsafe_code,
     reason = "signals, fork and siginfo; each block argues its own case"
@@ -15,15 +15,14 @@ use std::time::{Duration, Instant};
 
 use ptrace_async::event::Tid;
 
-/// The sender of a signal that a process sent.
+/// Returns the process that sent a signal.
 pub fn signal_sender(info: &libc::siginfo_t) -> Tid {
-    // SAFETY: for signals sent by processes (si_code <= 0), which the caller
-    // checked, this member is filled; reading it otherwise yields some number.
+    // SAFETY: for signals sent by processes (si_code <= 0), which the caller checked, this member
+    // is filled; otherwise the value is arbitrary.
     unsafe { info.si_pid() }
 }
 
-/// A point in time (seconds since the epoch) by the local clock: year, month, day,
-/// hour, minute, second.
+/// Converts seconds since the epoch to the local clock: year, month, day, hour, minute, second.
 pub fn local_time(seconds: i64) -> Option<[i32; 6]> {
     // SAFETY: `tm` is plain data, for which zeros are a value; the call reads one
     // number, writes one `tm`, and both outlive it.
@@ -42,16 +41,14 @@ pub fn local_time(seconds: i64) -> Option<[i32; 6]> {
     ])
 }
 
-/// Whether SIGPIPE was ignored when the program started, before the runtime
-/// of the language set it so.
+/// Whether SIGPIPE was ignored when the program started, before the Rust runtime ignored it.
 static PIPE_WAS_IGNORED: AtomicI32 = AtomicI32::new(0);
 
-/// Which of the standard descriptors were closed when the program started,
-/// before the runtime of the language opened `/dev/null` there (bits).
+/// Standard descriptors that were closed when the program started, before the Rust runtime opened
+/// `/dev/null` there (bits).
 static CLOSED: AtomicI32 = AtomicI32::new(0);
 
-/// Makes descriptors that were closed at our start stay closed in programs we
-/// execute.
+/// Keeps descriptors that were closed at the start of pcache closed in executed programs.
 pub fn keep_closed() {
     let closed = CLOSED.load(Ordering::Relaxed);
     for fd in 0..3 {
@@ -62,7 +59,7 @@ pub fn keep_closed() {
     }
 }
 
-/// Runs before main, when signal dispositions are still what we inherited.
+/// Runs before main, while signal dispositions are still the inherited ones.
 #[used]
 #[unsafe(link_section = ".init_array")]
 static EARLY: extern "C" fn() = {
@@ -87,12 +84,12 @@ static EARLY: extern "C" fn() = {
     early
 };
 
-/// Whether SIGPIPE was ignored at our start.
+/// Whether SIGPIPE was ignored at the start of pcache.
 pub fn pipe_was_ignored() -> bool {
     PIPE_WAS_IGNORED.load(Ordering::Relaxed) != 0
 }
 
-/// Sets a signal to be ignored, or back to its default.
+/// Ignores a signal, or restores its default.
 pub fn ignore(signal: i32, ignored: bool) {
     // SAFETY: both dispositions are always valid.
     unsafe {
@@ -107,7 +104,7 @@ pub fn ignore(signal: i32, ignored: bool) {
     };
 }
 
-/// Whether a signal is ignored at present.
+/// Whether a signal is ignored now.
 pub fn is_ignored(signal: i32) -> bool {
     // SAFETY: as in `early`.
     unsafe {
@@ -119,11 +116,10 @@ pub fn is_ignored(signal: i32) -> bool {
 
 static FORWARD_TO: AtomicI32 = AtomicI32::new(0);
 
-/// Signals that came before anybody was there to get them, as bits.
+/// Signals that came before there was a process to receive them, as bits.
 static MISSED: AtomicU64 = AtomicU64::new(0);
 
-/// Passes `signals` on to a process from now on, those that have come already
-/// included (0: nobody yet).
+/// Forwards `signals` to a process from now on, including earlier ones (0: to no process yet).
 pub fn forward(signals: &[i32], to: Tid) {
     extern "C" fn handler(signal: i32) {
         let to = FORWARD_TO.load(Ordering::Relaxed);
@@ -158,15 +154,15 @@ pub fn forward(signals: &[i32], to: Tid) {
     }
 }
 
-/// The number of threads of this process; 1 where nobody says.
+/// Returns the number of threads of this process; 1 if unknown.
 fn threads() -> u64 {
     // A directory has a link for each below it, and two for itself.
     let tasks = std::fs::metadata("/proc/self/task");
     tasks.map_or(1, |tasks| tasks.nlink().saturating_sub(2))
 }
 
-/// Whether this process has one thread, or has it soon: one that was joined has let go of all
-/// memory, and is gone a moment later.
+/// Whether this process has one thread, or will soon: a joined thread has released all memory, and
+/// ends a moment later.
 fn has_one_thread() -> bool {
     let patience = Instant::now() + Duration::from_secs(5);
     while threads() > 1 {
@@ -181,11 +177,10 @@ fn has_one_thread() -> bool {
 /// Forks. Returns the child's id, or `None` in the child.
 ///
 /// # Errors
-/// As fork(2).
+/// Same as fork(2).
 ///
 /// # Panics
-/// When the process has more than one thread: the child could not use the
-/// allocator.
+/// Panics if the process has more than one thread: the child could not use the allocator.
 pub fn fork() -> io::Result<Option<Tid>> {
     assert!(has_one_thread(), "fork in a process with threads");
     // SAFETY: with a single thread (checked above) the child is a full copy
@@ -197,18 +192,18 @@ pub fn fork() -> io::Result<Option<Tid>> {
     }
 }
 
-/// Has a child of this process make some bytes, and kills it if it takes longer than
-/// `limit`. The process must have one thread.
+/// Runs `work` in a child process and returns its bytes; kills the child after `limit`. The
+/// process must have one thread.
 ///
 /// # Errors
-/// `TimedOut`, or what else kept it from being made.
+/// `TimedOut`, or another error of the child.
 pub fn in_child(work: impl FnOnce() -> Vec<u8>, limit: Duration) -> io::Result<Vec<u8>> {
     let (from_child, mut to_parent) = io::pipe()?;
     let Some(child) = fork()? else {
         drop(from_child);
-        // A reader that is gone needs no news.
+        // The reader may be gone.
         let _ = io::Write::write_all(&mut to_parent, &work());
-        // SAFETY: ends this process without running what the parent registered.
+        // SAFETY: ends this process without running exit handlers of the parent.
         unsafe { libc::_exit(0) }
     };
     drop(to_parent);
@@ -221,19 +216,19 @@ pub fn in_child(work: impl FnOnce() -> Vec<u8>, limit: Duration) -> io::Result<V
     result
 }
 
-/// Has a child of this process do something, and does not wait for it. This process lets go of
-/// all descriptors first, and can only end after this; so the child has none that were given to
-/// us, and whoever waits for the end of a pipe, or for a lock, waits for us only.
+/// Runs `work` in a child process and does not wait for it. This process closes all descriptors
+/// first, and can only end after this call. So the child has no inherited descriptors, and a
+/// process that waits for the end of a pipe, or for a lock, waits for this process only.
 ///
 /// # Errors
-/// As fork(2), or `WouldBlock` where this process has other threads.
+/// Same as fork(2), or `WouldBlock` if this process has other threads.
 pub fn leave_behind(work: impl FnOnce()) -> io::Result<()> {
     if !has_one_thread() {
         return Err(io::ErrorKind::WouldBlock.into());
     }
     let_go_of_streams();
-    // SAFETY: closes descriptors by number; what owns them is not used any more, nor dropped,
-    // as this process ends after this and the child below. What follows opens its own.
+    // SAFETY: closes descriptors by number; their owners are neither used nor dropped any more, as
+    // this process ends after this and the child ends below. Later code opens its own.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
     if fork()?.is_none() {
         work();
@@ -243,7 +238,7 @@ pub fn leave_behind(work: impl FnOnce()) -> io::Result<()> {
     Ok(())
 }
 
-/// Reads to the end.
+/// Reads to the end of the pipe, or until `end`.
 fn read_until(mut from: io::PipeReader, end: Instant) -> io::Result<Vec<u8>> {
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
     let mut bytes = Vec::new();
@@ -265,22 +260,22 @@ fn read_until(mut from: io::PipeReader, end: Instant) -> io::Result<Vec<u8>> {
     }
 }
 
-/// Asks to be killed when the parent dies (or no longer so).
+/// Requests SIGKILL at the death of the parent, or cancels that request.
 pub fn die_with_parent(yes: bool) {
     // SAFETY: PR_SET_PDEATHSIG takes a number.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, if yes { libc::SIGKILL } else { 0 }) };
 }
 
-/// The signals of job control that a terminal sends.
+/// The job-control signals of a terminal.
 pub const TERMINAL_STOPS: [i32; 3] = [libc::SIGTSTP, libc::SIGTTIN, libc::SIGTTOU];
 
-/// Makes [`TERMINAL_STOPS`] wait until [`stop_self`] lets them in. A child takes
-/// this back with [`admit_stops`].
+/// Blocks [`TERMINAL_STOPS`] until [`stop_self`] admits them. A child undoes this with
+/// [`admit_stops`].
 pub fn hold_stops() {
     set_held(libc::SIG_BLOCK);
 }
 
-/// Lets [`TERMINAL_STOPS`] act again, but for those that we inherited blocked.
+/// Unblocks [`TERMINAL_STOPS`], except those that were inherited blocked.
 pub fn admit_stops() {
     set_held(libc::SIG_UNBLOCK);
 }
@@ -310,13 +305,12 @@ fn is_blocked(signal: i32) -> bool {
     }
 }
 
-/// Stops ourselves as job control stopped the command; returns when we are
-/// continued.
+/// Stops this process as job control stopped the command; returns when it is continued.
 ///
-/// A terminal sends its signal to the whole job, so ours has been waiting for
-/// the command's stop to be told. If it has gone, the job was continued
-/// meanwhile, or it has stopped us right after we were continued last; to stop
-/// once more would be wrong in both cases.
+/// A terminal sends its signal to the whole job, so this process's signal has been pending until
+/// the command's stop was reported. If it is no longer pending, the job was continued meanwhile,
+/// or the signal stopped this process right after the last continuation. A second stop would be
+/// wrong in both cases.
 pub fn stop_self(signal: i32, from_terminal: bool) {
     if !from_terminal {
         // SAFETY: raise takes a number.
@@ -326,7 +320,7 @@ pub fn stop_self(signal: i32, from_terminal: bool) {
     hold_stops();
 }
 
-/// Ends ourselves by a signal, without a core; returns if that does not kill.
+/// Ends this process by a signal, without a core; returns if the signal does not kill.
 pub fn kill_self(signal: i32) {
     // SAFETY: numbers only, and an empty signal set that outlives its use.
     unsafe {
@@ -340,7 +334,7 @@ pub fn kill_self(signal: i32) {
     }
 }
 
-/// Points descriptors 0, 1 and 2 at `/dev/null`.
+/// Redirects descriptors 0, 1 and 2 to `/dev/null`.
 pub fn let_go_of_streams() {
     if let Ok(null) = std::fs::OpenOptions::new()
         .read(true)
@@ -349,8 +343,8 @@ pub fn let_go_of_streams() {
     {
         use std::os::fd::AsRawFd;
         for fd in 0..3 {
-            // SAFETY: dup2 over the standard streams; nothing in this process
-            // holds them as owned descriptors.
+            // SAFETY: dup2 over the standard streams; nothing in this process owns them as
+            // descriptors.
             unsafe { libc::dup2(null.as_raw_fd(), fd) };
         }
     }
@@ -359,7 +353,7 @@ pub fn let_go_of_streams() {
 /// Writes all bytes to a descriptor, waiting where it would block.
 ///
 /// # Errors
-/// What write(2) says.
+/// Errors of write(2).
 pub fn write_all(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         // SAFETY: the kernel reads at most `bytes.len()` bytes.
@@ -377,7 +371,7 @@ pub fn write_all(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
                     events: libc::POLLOUT,
                     revents: 0,
                 };
-                // SAFETY: one pollfd, as said.
+                // SAFETY: one pollfd, as stated.
                 unsafe { libc::poll(&raw mut poll, 1, -1) };
             }
             _ => return Err(error),
@@ -392,8 +386,8 @@ pub fn advance(fd: i32, by: u64) {
     unsafe { libc::lseek(fd, by as i64, libc::SEEK_CUR) };
 }
 
-/// Whether two descriptors of a process are one open file description, as far
-/// as the kernel tells; those who ask have found that they look alike.
+/// Whether two descriptors of a process are one open file description, if the kernel can tell; the
+/// caller has found that they look alike.
 pub fn same_description(tid: Tid, one: i32, other: i32) -> bool {
     // The constants of <linux/kcmp.h>; descriptors are not negative.
     const KCMP_FILE: i32 = 0;
@@ -408,7 +402,7 @@ pub fn same_description(tid: Tid, one: i32, other: i32) -> bool {
             other as libc::c_ulong,
         )
     };
-    // A kernel without the call leaves the guess.
+    // A kernel without the call leaves it undecided.
     matches!(order, 0 | -1)
 }
 
@@ -418,8 +412,8 @@ pub fn set_flags(fd: i32, flags: i32) {
     unsafe { libc::fcntl(fd, libc::F_SETFL, flags) };
 }
 
-/// Becomes another program, found along `PATH`; signal dispositions stay as
-/// they are. Returns why it failed.
+/// Replaces this process by another program, found along `PATH`; signal dispositions stay. Returns
+/// the error.
 pub fn execute(command: &[std::ffi::OsString]) -> io::Error {
     use std::os::unix::ffi::OsStrExt;
     let words: Result<Vec<_>, _> = command
@@ -437,7 +431,7 @@ pub fn execute(command: &[std::ffi::OsString]) -> io::Error {
     io::Error::last_os_error()
 }
 
-/// Waits for a child; its wait status.
+/// Waits for a child; returns its wait status.
 pub fn wait_for(pid: Tid) -> Option<i32> {
     let mut status = 0;
     loop {
@@ -452,8 +446,8 @@ pub fn wait_for(pid: Tid) -> Option<i32> {
     }
 }
 
-/// Has the heap grow in large steps and stay: what is given back has to be
-/// cleared again by the kernel when it is needed next.
+/// Makes the heap grow in large steps and keep its memory: the kernel has to clear returned memory
+/// again at the next use.
 pub fn keep_memory() {
     const MIB: i32 = 1 << 20;
     for (parameter, value) in [
@@ -461,13 +455,13 @@ pub fn keep_memory() {
         (libc::M_TRIM_THRESHOLD, 256 * MIB),
         (libc::M_MMAP_THRESHOLD, 8 * MIB),
     ] {
-        // SAFETY: takes numbers. Refusal changes nothing.
+        // SAFETY: takes numbers. A failure changes nothing.
         unsafe { libc::mallopt(parameter, value) };
     }
 }
 
-/// The soft and hard limits (prlimit(2)) of all resources of a process that the
-/// kernel knows, by their numbers; of this process for 0.
+/// Returns the soft and hard limits (prlimit(2)) of all resources of a process, by their numbers;
+/// of this process for 0.
 ///
 /// # Errors
 /// `EPERM` for processes of other users.
