@@ -1,16 +1,16 @@
-//! Texts that fit into a line.
+//! Abbreviates texts to one line.
 
 use std::borrow::Cow;
 
-/// Arguments as a person would type them, in at most `limit` characters: what tells commands
-/// apart is at the ends, the program first and the files last.
+/// Formats arguments as typed in a shell, in at most `limit` characters. It keeps both ends: the
+/// program is first and the files are last, which distinguishes commands.
 #[must_use]
 pub fn command(argv: &[Vec<u8>], limit: usize) -> String {
     let shown = |index: usize| match index {
         0 => argv[0].rsplit(|&byte| byte == b'/').next().unwrap_or(&[]),
         _ => &argv[index],
     };
-    // The others would be in the middle.
+    // Later ones would be in the omitted middle.
     let first = reach(0..argv.len(), limit, |&index| shown(index).len());
     let last = reach((first..argv.len()).rev(), limit, |&index| {
         shown(index).len()
@@ -25,10 +25,10 @@ pub fn command(argv: &[Vec<u8>], limit: usize) -> String {
     without_middle(&out, limit)
 }
 
-/// The most bytes of a character.
+/// Maximal length of a character in bytes.
 const LONGEST: usize = 4;
 
-/// How many of these, of so many bytes each, have at least `limit` characters.
+/// Returns how many of these items, with `bytes` bytes each, have at least `limit` characters.
 fn reach<T>(items: impl Iterator<Item = T>, limit: usize, bytes: impl Fn(&T) -> usize) -> usize {
     let mut sum = 0;
     items
@@ -40,7 +40,7 @@ fn reach<T>(items: impl Iterator<Item = T>, limit: usize, bytes: impl Fn(&T) -> 
         .count()
 }
 
-/// Writes one argument, at least what of it can be among the first and last `limit` characters.
+/// Appends one argument, at least the part within the first and last `limit` characters.
 fn push(out: &mut String, arg: &[u8], limit: usize) {
     let quoted = arg.is_empty() || arg.iter().any(|byte| b" \n\t'\";|&$".contains(byte));
     let most = limit.saturating_mul(2 * LONGEST);
@@ -61,7 +61,7 @@ fn push(out: &mut String, arg: &[u8], limit: usize) {
     }
 }
 
-/// At most so many characters, of both ends.
+/// Keeps at most `limit` characters, from both ends.
 fn without_middle(text: &str, limit: usize) -> String {
     let count = text.chars().count();
     if count <= limit {
@@ -73,10 +73,10 @@ fn without_middle(text: &str, limit: usize) -> String {
     format!("{}…{}", start.trim_end(), end.trim_start())
 }
 
-/// The most characters of a value.
+/// Maximal number of characters of a value.
 const VALUE: usize = 80;
 
-/// The beginning of a value.
+/// Returns the beginning of a value.
 #[must_use]
 pub fn value(text: &str) -> String {
     match text.char_indices().nth(VALUE) {
@@ -85,10 +85,10 @@ pub fn value(text: &str) -> String {
     }
 }
 
-/// Two values, from where they differ.
+/// Returns two values, from their first difference.
 #[must_use]
 pub fn values(old: &str, new: &str) -> (String, String) {
-    /// So many characters that are the same stay before that.
+    /// Number of equal characters kept before that.
     const BEFORE: usize = 20;
     let same = old
         .chars()

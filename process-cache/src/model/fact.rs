@@ -1,10 +1,9 @@
-//! Facts: questions about the world, and the answers they had.
+//! Facts: queries about files and the system, with their answers.
 //!
-//! A [`Query`] can be asked at any time with [`Query`]'s path alone; an
-//! [`Answer`] is what the world said. A precondition is a query with the answer
-//! it must have. Paths are stored as the program named them (made absolute),
-//! not resolved: asking the kernel the same question about the same path is
-//! what re-running the program would do, symlinks on the way included.
+//! A [`Query`] contains all that is needed to ask it at any time; an [`Answer`] is the result. A
+//! precondition is a query with its required answer. Paths are stored as the program named them
+//! (made absolute), not resolved. The same query to the kernel by the same path is what a new run
+//! of the program would make, including symbolic links on the way.
 
 use crate::model::path::FilePath;
 
@@ -26,16 +25,15 @@ impl std::fmt::Debug for Digest {
     }
 }
 
-/// How much of a file's timestamps and identity its reader may depend on.
+/// How strongly a reader may depend on a file's timestamps and identity.
 ///
 /// Ordered from weak to strong; a stronger use implies the weaker one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum TimeUse {
     /// Not at all (compilers).
     None,
-    /// Only by comparing them with each other (make, test -nt): the order
-    /// among all of them is a separate [`Query::Order`], and the content of
-    /// the file counts in their place.
+    /// Only by comparing them with each other (make, test -nt): the order among all of them is a
+    /// separate [`Query::Order`], and the content of the file counts instead of its time.
     Order,
     /// The modification time exactly (Python's bytecode).
     Modified,
@@ -43,28 +41,28 @@ pub enum TimeUse {
     Exact,
 }
 
-/// One question about the world.
+/// One query.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Query {
     /// The result of opening the path (links are followed): the content of a regular file, or the
     /// kind of anything else.
     Content(FilePath),
-    /// Metadata as stat (or lstat, when `follow` is false) tells it.
+    /// Metadata as returned by stat (or lstat, if `follow` is false).
     Stat {
-        /// Which file.
+        /// The file.
         path: FilePath,
         /// Whether a link in the last component is followed (stat, not lstat).
         follow: bool,
-        /// How much of its times counts.
+        /// How strongly its times count.
         time: TimeUse,
     },
     /// The answer of faccessat with `mode`; `effective` as `AT_EACCESS`.
     Access {
-        /// Which file.
+        /// The file.
         path: FilePath,
         /// `R_OK`, `W_OK`, `X_OK`, or `F_OK`.
         mode: i32,
-        /// By effective ids (`AT_EACCESS`) instead of real ones.
+        /// Whether effective ids count (`AT_EACCESS`) instead of real ones.
         effective: bool,
         /// Whether a link in the last component is followed.
         follow: bool,
@@ -75,58 +73,57 @@ pub enum Query {
     List(FilePath),
     /// The canonical form of a directory that was reached through links or `..`.
     RealPath(FilePath),
-    /// The target of a write without a look: nothing, a plain writable file with one link, or
-    /// something else.
+    /// The target of a write without an earlier lookup: absent, a regular writable file with one
+    /// link, or another kind.
     Target(FilePath),
-    /// The kind of file at a path, if there is one.
+    /// The file type at a path, if a file exists.
     Kind {
-        /// Which file.
+        /// The file.
         path: FilePath,
         /// Whether a link in the last component is followed.
         follow: bool,
     },
-    /// Inode and device number of what is there.
+    /// Inode and device number of the file.
     Inode {
-        /// Which file.
+        /// The file.
         path: FilePath,
         /// Whether a link in the last component is followed.
         follow: bool,
     },
-    /// Permission bits and owner of what is there (links are not followed).
+    /// Permission bits and owner of the file (links are not followed).
     Permissions(FilePath),
     /// The order of the modification times of these paths (following links).
     Order(Vec<FilePath>),
     /// File system statistics.
     StatFs(FilePath),
-    /// An extended attribute; the list of them when the name is empty.
+    /// An extended attribute; if the name is empty, the list of all.
     Xattr {
-        /// Which file.
+        /// The file.
         path: FilePath,
         /// Whether a link in the last component is followed.
         follow: bool,
-        /// The attribute's name with its namespace (`user.x`), or nothing.
+        /// The attribute's name with its namespace (`user.x`), or empty.
         name: Vec<u8>,
     },
-    /// As [`Query::Target`], of a program that removes what stands there before it
-    /// writes, unless that is empty (GNU as and ld): an empty file keeps its inode
-    /// and permissions.
+    /// Same as [`Query::Target`], for a program that removes an existing non-empty file before it
+    /// writes (GNU as and ld). An empty file keeps its inode and permissions.
     Replaced(FilePath),
-    /// A part that the program's key leaves out, as a digest. Only the context of its execve can
+    /// A part omitted from the program's key, as a digest. Only the context of its execve can
     /// answer ([`ExecContext`](crate::key::exec_context::ExecContext)).
     LeftOut(Part),
 }
 
-/// Something that the keys of some programs say nothing of, since it means something to few of
-/// their runs ([`Streams`](crate::policy::Streams)).
+/// A part that the keys of some programs omit, since it counts for few of their runs
+/// ([`Streams`](crate::policy::Streams)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Part {
     /// The kind of standard input.
     Input,
     /// The kinds of standard output and standard error.
     Output,
-    /// The variables that say how makes and shells are nested above the program.
+    /// The variables with the nesting of makes and shells above the program.
     Nesting,
-    /// How large the terminals are that it inherits.
+    /// The sizes of inherited terminals.
     Size,
 }
 
@@ -135,24 +132,24 @@ impl Part {
     pub const ALL: [Self; 4] = [Self::Input, Self::Output, Self::Nesting, Self::Size];
 }
 
-/// Some of the parts that keys leave out.
+/// A set of parts that keys omit.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Parts([bool; Part::ALL.len()]);
 
 impl Parts {
-    /// Adds one.
+    /// Adds a part.
     pub fn insert(&mut self, part: Part) {
         self.0[part as usize] = true;
     }
 
-    /// Whether it is one of them.
+    /// Whether the set contains a part.
     pub fn contains(self, part: Part) -> bool {
         self.0[part as usize]
     }
 }
 
 impl Query {
-    /// The paths that the question is about.
+    /// Returns the paths of the query.
     pub fn paths(&self) -> &[FilePath] {
         match self {
             Self::Content(path)
@@ -173,7 +170,7 @@ impl Query {
         }
     }
 
-    /// The same, to be changed.
+    /// Returns the paths of the query for changes.
     pub fn paths_mut(&mut self) -> &mut [FilePath] {
         match self {
             Self::Content(path)
@@ -194,9 +191,8 @@ impl Query {
         }
     }
 
-    /// A question that fails as this one does, and otherwise says what kind of
-    /// thing is there, without looking into it: a file that was absent and is there
-    /// now need not be digested.
+    /// Returns a query that fails as this one does, and otherwise returns the file type without
+    /// reading the file. A file that was absent and exists now need not be digested.
     pub(crate) fn presence(&self) -> Option<Self> {
         let (path, follow) = match self {
             Self::Content(path) => (path, true),
@@ -215,7 +211,7 @@ impl Query {
 }
 
 impl Answer {
-    /// Whether this is how [`Query::presence`] says that something is there.
+    /// Whether this is the form of [`Query::presence`] for an existing file.
     pub(crate) fn is_presence(&self) -> bool {
         matches!(self, Self::Directory | Self::Special { .. })
     }
@@ -225,7 +221,7 @@ impl Answer {
 /// decision tree.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Answer {
-    /// The question failed with this errno (`ENOENT`: absent).
+    /// The query failed with this errno (`ENOENT`: absent).
     Error(i32),
     /// A regular file with this content.
     File(Digest),
@@ -238,7 +234,7 @@ pub enum Answer {
         /// `st_rdev`.
         device: u64,
     },
-    /// Metadata; what the query's [`TimeUse`] leaves out is zero.
+    /// Metadata; fields that the query's [`TimeUse`] omits are zero.
     Metadata(Box<Metadata>),
     /// Permission granted.
     Granted,
@@ -246,15 +242,14 @@ pub enum Answer {
     Path(FilePath),
     /// A digest over a list, an attribute or statistics.
     Summary(Digest),
-    /// [`Query::Target`] and [`Query::Replaced`]: nothing there, or a plain file that
-    /// can be rewritten.
+    /// [`Query::Target`] and [`Query::Replaced`]: absent, or a regular file that can be rewritten.
     Writable,
-    /// It cannot be known (the reason says why); never equal to what was
-    /// stored, because such an answer is never stored.
+    /// The answer is unknown for this reason; never equal to a stored answer, because such an
+    /// answer is never stored.
     Unknown(String),
 }
 
-/// The metadata of one file, as far as a reader may depend on it.
+/// The metadata of one file on which a reader may depend.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Metadata {
     /// `st_mode`: type and permission bits.
@@ -267,17 +262,17 @@ pub struct Metadata {
     pub size: u64,
     /// Number of hard links (0 for directories).
     pub links: u64,
-    /// Modification time in ns since the epoch, where it counts.
+    /// Modification time in ns since the epoch, if it counts.
     pub modified: i128,
-    /// Change time in ns since the epoch, where it counts.
+    /// Change time in ns since the epoch, if it counts.
     pub changed: i128,
-    /// Inode and device number, where they count.
+    /// Inode and device number, if they count.
     pub inode: (u64, u64),
-    /// Content, where it stands in for the timestamp ([`TimeUse::Order`]).
+    /// Content, if it counts instead of the timestamp ([`TimeUse::Order`]).
     pub content: Option<Digest>,
 }
 
-/// A question with the answer it had.
+/// A query with its answer.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Fact {
     /// The query.

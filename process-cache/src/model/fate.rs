@@ -23,8 +23,7 @@ pub enum Fate {
     },
 }
 
-/// A [`Fate`] with a tag, as JSON has it. The journal, whose form describes nothing, has
-/// none.
+/// A [`Fate`] with a tag for JSON. The journal's format is not self-describing and has no tag.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Fate", rename_all = "snake_case", tag = "result")]
 enum TaggedFate {
@@ -46,7 +45,7 @@ enum TaggedFate {
     },
 }
 
-/// One unit as it is told.
+/// One unit in the report.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Line {
     /// The unit's number.
@@ -65,19 +64,18 @@ pub struct Line {
     /// The unit's number in the journal; 0 for none.
     #[serde(skip)]
     pub record: u32,
-    /// The number of its result in the store.
+    /// The serial number of its result in the store.
     #[serde(skip)]
     pub serial: u64,
-    /// Why it is not found at other places, where there are base directories (`--root`).
+    /// Why it is not found in other directories, if base directories are configured (`--root`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub bound: Option<String>,
-    /// In what it differs from what was stored, where that was compared
-    /// (`pcache verify`).
+    /// Its differences from the stored result, if they were compared (`pcache verify`).
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub differences: Option<Vec<String>>,
 }
 
-/// Sums over a run.
+/// Totals of a run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// Units that ran or were skipped at the top of a skipped tree.
@@ -90,7 +88,7 @@ pub struct Summary {
     pub stored: u64,
     /// Units that were run and not stored.
     pub not_stored: u64,
-    /// Time saved: recorded wall times of skipped trees minus what skipping
-    /// took, µs. Trees that ran in parallel count each.
+    /// Time saved: recorded durations of skipped trees minus the time that skipping took, µs.
+    /// Parallel trees are all counted.
     pub saved_us: i64,
 }

@@ -1,10 +1,10 @@
-//! The identity and state of a file, as stat(2) tells them.
+//! Identity and state of a file from stat(2).
 
 use rustix::fs::Stat;
 
-/// How long (in ns) a file must have been left alone before it was hashed.
+/// How long (in ns) a file must be unchanged before its digest can be trusted.
 pub const SETTLE: i64 = 100_000_000;
-/// The same for file systems that keep whole seconds.
+/// The same for file systems with times in whole seconds.
 const SETTLE_SECONDS: i64 = 2_000_000_000;
 
 /// Identifies one state of a file: device, inode, size and times.
@@ -23,8 +23,7 @@ pub struct FileKey {
 }
 
 impl FileKey {
-    /// The key of a file as stat tells it; `None` where a time cannot be told
-    /// in 64 bits of nanoseconds.
+    /// Returns the key of a file; `None` if a time does not fit in 64 bits of nanoseconds.
     pub fn of(stat: &Stat) -> Option<Self> {
         Some(Self {
             device: stat.st_dev,
@@ -35,7 +34,7 @@ impl FileKey {
         })
     }
 
-    /// Whether the file had been left alone long enough at `time`.
+    /// Whether the file had been unchanged for long enough at `time`.
     pub(crate) fn settled(&self, time: i64) -> bool {
         let whole_seconds = self.modified % 1_000_000_000 == 0 && self.changed % 1_000_000_000 == 0;
         let settle = if whole_seconds {

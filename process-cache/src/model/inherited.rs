@@ -9,10 +9,10 @@ use crate::model::path::FilePath;
 pub struct Inherited {
     /// The lowest descriptor number of this description.
     pub fd: i32,
-    /// The number that what is written to it is kept under: the lowest, or 1 or 2, where the key
-    /// does not say that it is the same as the lowest.
+    /// The descriptor number under which writes are stored. It is the lowest, or 1 or 2 if the key
+    /// does not contain that it equals the lowest.
     pub written_as: i32,
-    /// Which description.
+    /// Its open file description.
     pub file: OfdId,
     /// The position of a regular file.
     pub position: Option<u64>,

@@ -1,18 +1,18 @@
-//! Bounds of a store.
+//! Limits of a store.
 
 use std::time::Duration;
 
-/// How much a store holds unless the user says otherwise: 10 GiB.
+/// Default size of a store: 10 GiB.
 pub const DEFAULT_MAX_BYTES: u64 = 10 << 30;
-/// How long something stays that nobody uses, unless the user says otherwise.
+/// Default time after which unused data is removed.
 pub const DEFAULT_MAX_AGE: Duration = Duration::from_secs(60 * 24 * 60 * 60);
 
-/// How much a store may hold.
+/// Limits of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of all results and contents.
+    /// Maximal size of all results and contents in bytes.
     pub max_bytes: u64,
-    /// How long something stays that nobody uses; for ever without.
+    /// Time after which unused data is removed; `None` for never.
     pub max_age: Option<Duration>,
 }
 

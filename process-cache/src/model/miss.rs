@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::fact::{Answer, Part, Query, TimeUse};
 use crate::model::path::FilePath;
 
-/// Why there is no result.
+/// Why a lookup found no result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Miss {
     /// The unit has not been recorded.
@@ -21,7 +21,7 @@ pub enum Miss {
         /// The answer now.
         found: Answer,
     },
-    /// A result would have fitted, but something of it is missing or damaged.
+    /// A result would have matched, but part of it is missing or damaged.
     Incomplete(String),
 }
 
@@ -44,10 +44,10 @@ impl fmt::Display for Miss {
 /// Why a unit was not skipped.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Missed {
-    /// It was.
+    /// It was skipped.
     #[default]
     Not,
-    /// Nobody looked.
+    /// There was no lookup.
     NotLookedUp,
     /// Nothing is recorded under its weak key.
     New,
@@ -60,7 +60,7 @@ pub enum Missed {
         /// The answer at the lookup.
         found: Answer,
     },
-    /// A result would have fitted, but could not be used.
+    /// A result would have matched, but could not be used.
     Unusable(String),
 }
 
@@ -98,7 +98,7 @@ impl fmt::Display for Missed {
     }
 }
 
-/// A fact that differs, in words.
+/// Describes a differing fact in words.
 pub fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
     let (what, path): (&str, &FilePath) = match query {
         Query::Content(path) => ("content of", path),

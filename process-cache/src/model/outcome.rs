@@ -15,34 +15,33 @@ pub struct Outcome {
     /// Bytes written to inherited descriptors, in order.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub stream: Vec<StreamChunk>,
-    /// Final positions of inherited regular-file descriptors that the unit
-    /// read from: (descriptor number, offset relative to where it began).
+    /// Final positions of inherited regular-file descriptors that the unit read from: (descriptor
+    /// number, offset relative to the initial position).
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub positions: Vec<(i32, u64)>,
-    /// Status flags (`O_APPEND`, `O_NONBLOCK`) that inherited descriptors are
-    /// left with, where they changed: (descriptor number, flags).
+    /// Changed status flags (`O_APPEND`, `O_NONBLOCK`) of inherited descriptors: (descriptor
+    /// number, flags).
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub flags: Vec<(i32, i32)>,
     /// Changes of the file tree, in the order of production.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub effects: Vec<Effect>,
-    /// For each effect that leaves a plain file or a directory with [`Time::Present`], the
-    /// rank of that time among all of them, from 1; 0 for the others. Empty
-    /// when they are all the same.
+    /// For each effect that results in a regular file or a directory with [`Time::Present`], the
+    /// rank of that time among all of them, from 1; 0 for other effects. Empty if all ranks are
+    /// equal.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub ages: Vec<u32>,
-    /// Facts a parent inherits when this unit is skipped inside it. (They are
-    /// the facts along the path of the decision tree and are filled in on
-    /// lookup, not stored twice.)
+    /// Facts that a parent inherits when this unit is skipped. (They are the facts along the path
+    /// in the decision tree; a lookup fills them in, so that they are stored once.)
     #[serde(skip)]
     pub facts: Vec<Fact>,
     /// Further conditions of a result that may come from another directory; `None` for one that was
     /// recorded here.
     #[serde(skip)]
     pub conditions: Option<Vec<Fact>>,
-    /// Wall time of this very run, whatever was skipped in it, in µs.
+    /// Wall time of this run, regardless of skipped units in it, in µs.
     pub cpu_us: u64,
-    /// Wall time the run took, in µs; with what skipped units in it took when they ran.
+    /// Wall time of the run, plus the recorded time of units skipped in it, in µs.
     pub wall_us: u64,
     /// The number of exec-units in the subtree, this one included.
     pub units: u32,
@@ -58,7 +57,7 @@ pub enum Ending {
 }
 
 impl Ending {
-    /// From a wait status (wait(2)).
+    /// Converts a wait status (wait(2)).
     pub fn from_wait(status: i32) -> Self {
         if status & 0x7f == 0 {
             Self::Exited((status >> 8) & 0xff)
@@ -77,27 +76,27 @@ pub struct StreamChunk {
     pub data: StreamData,
 }
 
-/// Where a chunk's bytes are.
+/// The location of a chunk's bytes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StreamData {
     /// In the outcome itself.
     Inline(Vec<u8>),
     /// In the content store (digest, length in bytes).
     Stored(Digest, u64),
-    /// In the outcome itself: what make says of the place in a known way, in one call. At
-    /// other places it says the same of that place ([`crate::relocation`]).
+    /// In the outcome itself: a directory message of make, written in one call. In another
+    /// directory, the message names that directory ([`crate::relocation`]).
     Place(Vec<u8>),
 }
 
 /// The modification time that a hit gives a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Time {
-    /// It was made by writing: it becomes the present, in production order.
+    /// Set by writing: it becomes the present, in production order.
     Present,
     /// It was set explicitly: (accessed, modified) in ns since the epoch are
     /// restored exactly; an absent one becomes the present.
     Set(Option<i128>, Option<i128>),
-    /// It is left alone.
+    /// Unchanged.
     Kept,
 }
 
@@ -105,54 +104,54 @@ pub enum Time {
 /// is canonical (no symlinks).
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Effect {
-    /// The file has this content: written in place when a plain file is there
-    /// (keeping its inode), created otherwise.
+    /// The file has this content: written in place if a regular file exists (which keeps its
+    /// inode), created otherwise.
     Write {
-        /// Which file.
+        /// The file.
         path: FilePath,
         /// Digest of its content.
         content: Digest,
         /// Its length in bytes.
         length: u64,
-        /// Its pages of zeros take no room on the disk.
+        /// Whether its zero pages are holes.
         holes: bool,
         /// Permission bits: `Some` sets them exactly (chmod, or a new file).
         mode: Option<u32>,
-        /// Permission bits for the case that it has to be created.
+        /// Permission bits if it has to be created.
         create_mode: u32,
-        /// The name is a new inode even if a file is there: unlinked and
-        /// created again, or renamed over.
+        /// Whether the name gets a new inode even if a file exists: unlinked and created again, or
+        /// renamed over.
         fresh: bool,
         /// Its modification time.
         time: Time,
     },
     /// Bytes were appended to the file (created with `create_mode` if absent).
     Append {
-        /// Which file.
+        /// The file.
         path: FilePath,
         /// Digest of the appended bytes.
         data: Digest,
         /// The number of bytes appended.
         length: u64,
-        /// Permission bits for the case that it has to be created.
+        /// Permission bits if it has to be created.
         create_mode: u32,
         /// Its modification time.
         time: Time,
     },
     /// A directory exists with these permission bits.
     MakeDir {
-        /// Which directory.
+        /// The directory.
         path: FilePath,
         /// Its permission bits.
         mode: u32,
         /// Its modification time, set after all its entries are made.
         time: Time,
     },
-    /// A symbolic link (replacing a non-directory that is there).
+    /// A symbolic link (replaces an existing non-directory).
     Symlink {
-        /// Where the link is.
+        /// The path of the link.
         path: FilePath,
-        /// The target, as it was written.
+        /// The target as given.
         target: FilePath,
     },
     /// A hard link to a file that the unit did not write or wrote before.
@@ -162,26 +161,26 @@ pub enum Effect {
         /// The name of the file that is linked.
         to: FilePath,
     },
-    /// The name is gone (a file, link or other non-directory).
+    /// The name is removed (a file, link or other non-directory).
     Remove {
-        /// Which name.
+        /// The name.
         path: FilePath,
     },
-    /// The directory is gone; by then it is empty.
+    /// The directory is removed; it is empty by then.
     RemoveDir {
-        /// Which directory.
+        /// The directory.
         path: FilePath,
     },
-    /// Permission bits were set on something whose content was not written.
+    /// Permission bits were set on a file or directory whose content was not written.
     Chmod {
-        /// Which file or directory.
+        /// The file or directory.
         path: FilePath,
         /// Its permission bits.
         mode: u32,
     },
-    /// Timestamps were set on something whose content was not written.
+    /// Timestamps were set on a file or directory whose content was not written.
     SetTimes {
-        /// Which file or directory.
+        /// The file or directory.
         path: FilePath,
         /// Its times.
         time: Time,
@@ -189,7 +188,7 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The path that it is about.
+    /// Returns the path of the effect.
     pub fn path(&self) -> &FilePath {
         match self {
             Self::Write { path, .. }

@@ -1,9 +1,8 @@
-//! Paths that survive serialisation whatever bytes they hold.
+//! Paths that can be serialised with any bytes.
 //!
-//! A Unix path is bytes, not text; facts and outcomes hold thousands of them
-//! and are cloned while they move from the trace into the store, so a
-//! [`FilePath`] is shared and immutable. They are the keys of most that a run remembers, so
-//! each has its hash with it: who looks for one that is there already touches no bytes.
+//! A Unix path is bytes, not text. Facts and outcomes contain thousands of paths and are cloned on
+//! their way to the store, so a [`FilePath`] is shared and immutable. Paths are the keys of most
+//! maps of a run, so each contains its hash: a lookup of a known path hashes no bytes.
 
 use std::borrow::Borrow;
 use std::cmp::Ordering;
@@ -21,11 +20,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// An immutable path, cheap to clone, stored as bytes (a Unix path need not be
 /// UTF-8).
 ///
-/// Equality and order are those of the bytes, so `a//b` and `a/b` differ: a
-/// fact is asked again exactly as the program asked it.
+/// Equality and order are those of the bytes, so `a//b` and `a/b` differ: a fact is queried again
+/// exactly as the program named it.
 ///
-/// Binary formats keep the bytes. Human-readable formats are for people only:
-/// there, what is not UTF-8 is shown with replacement characters.
+/// Binary formats keep the bytes. Human-readable formats are for display only and replace bytes
+/// that are not UTF-8 by replacement characters.
 ///
 /// ```
 /// use process_cache::model::path::FilePath;
@@ -44,12 +43,12 @@ impl FilePath {
         Asked::new(bytes).to_owned()
     }
 
-    /// The path as bytes, without a terminating NUL.
+    /// Returns the path as bytes, without a terminating NUL.
     pub fn as_bytes(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// A path, shared with this one if both are the same.
+    /// Returns a path that shares memory with this one if both are equal.
     pub fn or_same(&self, path: &Path) -> Self {
         match path.as_os_str().as_bytes() == self.as_bytes() {
             true => self.clone(),
@@ -57,13 +56,13 @@ impl FilePath {
         }
     }
 
-    /// The path as a [`Path`].
+    /// Returns the path as a [`Path`].
     pub fn as_path(&self) -> &Path {
         self
     }
 }
 
-/// A path to look for among [`FilePath`]s.
+/// A borrowed path for lookups among [`FilePath`]s.
 ///
 /// ```
 /// use std::collections::HashSet;
@@ -78,13 +77,13 @@ pub struct Asked<'b> {
 }
 
 impl<'b> Asked<'b> {
-    /// From its bytes.
+    /// Creates one from bytes.
     pub fn new(bytes: &'b [u8]) -> Self {
         let hash = xxhash_rust::xxh3::xxh3_64(bytes);
         Self { bytes, hash }
     }
 
-    /// As collections of [`FilePath`]s want it.
+    /// Returns the key for collections of [`FilePath`]s.
     pub fn key(&self) -> &(dyn Key + 'b) {
         self
     }
@@ -105,7 +104,7 @@ impl<'b> From<&'b Path> for Asked<'b> {
 
 /// A key that equals a [`FilePath`] if its bytes do.
 pub trait Key {
-    /// The bytes and their hash.
+    /// Returns the bytes and their hash.
     fn parts(&self) -> (&[u8], u64);
 }
 
@@ -169,7 +168,7 @@ impl Ord for FilePath {
 }
 
 impl Default for FilePath {
-    /// An empty path.
+    /// Returns an empty path.
     fn default() -> Self {
         Self::new(b"")
     }
@@ -239,7 +238,7 @@ impl<'de> Deserialize<'de> for FilePath {
     }
 }
 
-/// Takes bytes in whatever form the format hands them out.
+/// Deserialises bytes in any representation of the format.
 struct Bytes;
 
 impl<'de> Visitor<'de> for Bytes {

@@ -1,22 +1,22 @@
-//! Kinds of places: ordinary files, and those that mean something else.
+//! Kinds of paths: ordinary files, and files with a special meaning.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-/// The meaning of a path to a cache.
+/// The meaning of a path for the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
-    /// A file like any other (also `/proc` and `/sys` files that say the same
-    /// to everybody and change only with the machine's configuration).
+    /// An ordinary file. This includes `/proc` and `/sys` files that are the same for all
+    /// processes and change only with the machine's configuration.
     Ordinary,
-    /// Determined by what the weak key holds, or constant.
+    /// Determined by the weak key, or constant.
     Determined,
     /// Yields random bytes.
     Random,
-    /// How the process or the machine is doing: changes all the time, and is
-    /// nothing that most programs' results depend on.
+    /// Usage of resources by the process or the machine: changes all the time, and most results do
+    /// not depend on it.
     Usage,
-    /// Changes all the time, or means something else to every process.
+    /// Changes all the time, or differs in each process.
     Volatile,
 }
 
@@ -42,30 +42,30 @@ pub fn classify(path: &Path) -> Class {
     Class::Ordinary
 }
 
-/// Whether a path tells of a time zone.
+/// Whether a path is a time zone file.
 pub fn is_zone(path: &Path) -> bool {
     let path = path.as_os_str().as_bytes();
     path == b"/etc/localtime" || memchr::memmem::find(path, b"/zoneinfo/").is_some()
 }
 
-/// Whether all that matters about opening what is at an absolute path is what is there.
+/// Whether opening an absolute path depends only on the file there.
 pub fn is_plain(path: &Path) -> bool {
     let is_system = path.starts_with("/proc") || is_for_devices(path);
     !is_system && classify(path) == Class::Ordinary && !is_zone(path)
 }
 
-/// Whether this is a place for devices, whose times tell when they were used, or came. That is
-/// `/dev` but for its file system for everybody, where people build as well.
+/// Whether this is a directory for devices, whose times change with their use. That is `/dev`
+/// without its shared memory file system, in which builds may run as well.
 pub fn is_for_devices(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm")
 }
 
-/// Whether a link of /proc leads to one of a process's standard streams.
+/// Whether a link in /proc leads to a standard stream of a process.
 pub fn is_standard_stream(path: &Path) -> bool {
     path.starts_with("/proc") && matches!(descriptor(path), Some(0..=2))
 }
 
-/// The descriptor that a path names, of whoever uses it.
+/// Returns the descriptor of the calling process that a path names.
 pub fn descriptor(path: &Path) -> Option<i32> {
     let path = path.as_os_str().as_bytes();
     let number = match path {
