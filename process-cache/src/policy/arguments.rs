@@ -1,28 +1,28 @@
-//! The arguments of a program, as its rule asks about them.
+//! The arguments of a program, for queries by its rule.
 
 /// A program's plain name and its arguments.
 #[derive(Debug, Clone, Copy)]
 pub struct Arguments<'a> {
     /// Its name without directory, target triple and version.
     pub name: &'a [u8],
-    /// Its arguments as they are, with the name it was called by first.
+    /// Its arguments, with its invoked name first.
     pub argv: &'a [Vec<u8>],
 }
 
 impl<'a> Arguments<'a> {
-    /// The arguments without the program's name.
+    /// Returns the arguments without the program's name.
     pub fn given(&self) -> &'a [Vec<u8>] {
         self.argv.get(1..).unwrap_or_default()
     }
 
-    /// Whether an option of one letter is given, alone or among others (`-xp`).
+    /// Whether a one-letter option is given, alone or among others (`-xp`).
     pub fn has_letter(&self, letter: u8) -> bool {
         self.given().iter().any(|arg| {
             arg.first() == Some(&b'-') && arg.get(1) != Some(&b'-') && arg.contains(&letter)
         })
     }
 
-    /// Whether one of these options of one letter is given.
+    /// Whether one of these one-letter options is given.
     pub fn has_letter_of(&self, letters: &[u8]) -> bool {
         letters.iter().any(|&letter| self.has_letter(letter))
     }
@@ -32,12 +32,12 @@ impl<'a> Arguments<'a> {
         self.argv.iter().any(|arg| arg.starts_with(start))
     }
 
-    /// Whether an argument is exactly this.
+    /// Whether an argument equals this word.
     pub fn has(&self, word: &[u8]) -> bool {
         self.argv.iter().any(|arg| arg == word)
     }
 
-    /// Whether a linker is told to draw a random build id, which shows in its output.
+    /// Whether a linker must generate a random build id, which is part of its output.
     pub fn draw_build_id(&self) -> bool {
         self.given().iter().any(|arg| {
             [&b"build-id=uuid"[..], b"build-id,uuid"]
@@ -46,7 +46,7 @@ impl<'a> Arguments<'a> {
         })
     }
 
-    /// Whether a compressor is given a file, beside which it puts another.
+    /// Whether a compressor gets a file name, so that it creates another file next to it.
     pub fn name_input(&self) -> bool {
         let to_output = |arg: &Vec<u8>| match arg.as_slice() {
             [b'-', b'-', ..] => arg.starts_with(b"--stdout") || arg.starts_with(b"--to-stdout"),
@@ -58,7 +58,7 @@ impl<'a> Arguments<'a> {
     }
 }
 
-/// Whether an option gives a complete date, which does not depend on the present.
+/// Whether an option contains a complete date, which does not depend on the present.
 pub(super) fn is_dated(arg: &[u8]) -> bool {
     let options = [&b"--date="[..], b"--mtime=", b"-d"];
     let mut dates = options.iter().filter_map(|name| arg.strip_prefix(*name));

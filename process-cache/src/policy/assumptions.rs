@@ -1,8 +1,8 @@
-//! The page of assumptions, from the tables that decide.
+//! Generates the page of assumptions from the tables of policies.
 //!
-//! `cargo xtask docs` writes it to `docs/assumptions.md` and checks that it is fresh. The words
-//! about a program follow from the policy that it gets without options; its row's note adds what
-//! options change.
+//! `cargo xtask docs` writes it to `docs/assumptions.md` and checks that it is fresh. The text
+//! about a program follows from its policy without options; the note of its row adds the effects
+//! of options.
 
 use std::fmt::Write as _;
 
@@ -12,13 +12,13 @@ use super::variables::{IGNORED, IGNORED_BY_SOME};
 use super::{Outputs, Policy, Streams};
 use crate::model::fact::TimeUse;
 
-/// An assumption about every program, and why it is safe.
+/// An assumption about every program, with the reason why it is safe.
 struct Universal {
     what: &'static str,
     why: &'static str,
 }
 
-/// Assumptions about every program. They hold under `--strict`, too.
+/// Assumptions about every program. They hold under `--strict` too.
 const UNIVERSAL: &[Universal] = &[
     Universal {
         what: "the first 8 random bytes of glibc's malloc, 24 bytes of CPython, 16 bytes of Rust's std (`GRND_INSECURE`)",
@@ -67,7 +67,7 @@ const UNIVERSAL: &[Universal] = &[
     },
 ];
 
-/// The page, as Markdown without the mark of a generated page.
+/// Returns the page as Markdown, without the mark of a generated page.
 pub fn page() -> String {
     let mut page = String::from(
         "# Assumptions about programs\n\
@@ -163,13 +163,13 @@ pub fn page() -> String {
     page
 }
 
-/// The rows of the table of programs: names, and the other cells. Programs of which the same is
-/// said share a row.
+/// Returns the rows of the table of programs: names, and the other cells. Programs with the same
+/// text share a row.
 fn rows() -> Vec<(String, String)> {
     let mut rows: Vec<(Location, String, Vec<&str>)> = Vec::new();
     for program in PROGRAMS {
         let policy = program.policy_without_options();
-        // Such rows only say how the programs use paths.
+        // Such rows only describe the use of paths.
         if policy == Policy::STRICT && program.note.is_empty() {
             continue;
         }
@@ -193,7 +193,7 @@ fn rows() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The cells of a program's row, beside its name.
+/// Returns the cells of a program's row, without its name.
 fn cells(program: &Program, policy: &Policy) -> String {
     let times = match policy.time {
         TimeUse::None => "none",
@@ -276,7 +276,7 @@ mod tests {
     fn the_page_names_every_program_of_the_table() {
         let page = page();
         for name in PROGRAMS.iter().flat_map(|program| program.names) {
-            // Of some, only nothing can be said but that they may ask for their stack.
+            // For some programs, the only assumption is that they query the bounds of their stack.
             if !["diff3", "sdiff"].contains(name) {
                 assert!(page.contains(&quoted(name)), "{name}");
             }

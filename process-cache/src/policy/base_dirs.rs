@@ -1,8 +1,8 @@
 //! Base directories: directories whose location does not count.
 //!
-//! A user names them (`--root`), such as the checkout. A path below one of them has another
-//! form in which the path of the directory is replaced by its name: `/\0NAME/src/x.c`, which
-//! is no path of any file.
+//! A user names them (`--root`), such as the checkout. A path below one of them has a second form
+//! in which the base directory's name replaces its path: `/\0NAME/src/x.c`, which is no path of
+//! any file.
 
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -12,33 +12,33 @@ use crate::model::path::FilePath;
 /// Prefix of a base directory's name in a path.
 pub(crate) const MARK: &[u8] = b"/\0";
 
-/// A directory whose place does not count.
+/// A directory whose location does not count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BaseDir {
-    /// Its name, which is the same in every checkout.
+    /// Its name, the same in every checkout.
     pub name: String,
-    /// Where it is: absolute, without links, dots or a slash at its end.
+    /// Its path: absolute, without links, dots or a final slash.
     pub(crate) path: Vec<u8>,
 }
 
 impl BaseDir {
-    /// Its components, outermost first.
+    /// Returns its components, outermost first.
     pub(crate) fn parts(&self) -> impl DoubleEndedIterator<Item = &[u8]> {
         self.path[1..].split(|&byte| byte == b'/')
     }
 
-    /// The number of its components.
+    /// Returns the number of its components.
     pub(crate) fn depth(&self) -> usize {
         self.parts().count()
     }
 
-    /// The directories that it is in, but for `/`.
+    /// Returns its ancestors, except `/`.
     pub(crate) fn above(&self) -> impl Iterator<Item = &[u8]> {
         let ends = memchr::memchr_iter(b'/', &self.path).skip(1);
         ends.map(|end| &self.path[..end])
     }
 
-    /// Whether a path leads to it or below it, and what follows it there.
+    /// Returns the rest of a path that equals this directory or is below it.
     pub(crate) fn below<'p>(&self, path: &'p [u8]) -> Option<&'p [u8]> {
         path.strip_prefix(self.path.as_slice())
             .filter(|rest| rest.first().is_none_or(|&byte| byte == b'/'))
@@ -48,34 +48,34 @@ impl BaseDir {
 /// All base directories of a run.
 #[derive(Debug, Default)]
 pub struct BaseDirs {
-    /// Those within others first.
+    /// Nested ones come before the directories that contain them.
     dirs: Vec<BaseDir>,
 }
 
-/// Why directories are no base directories.
+/// Why a directory cannot be a base directory.
 #[derive(Debug, thiserror::Error)]
 pub enum BaseDirError {
-    /// It is not there, for example.
+    /// It does not exist, for example.
     #[error("{} cannot be a root: {error}", path.display())]
     Absent {
-        /// Which directory.
+        /// The directory.
         path: PathBuf,
         /// The system's error.
         error: std::io::Error,
     },
-    /// It holds everything.
+    /// It is the root directory.
     #[error("/ cannot be a root")]
     All,
-    /// A name that is used twice, or is none.
+    /// An invalid or repeated name.
     #[error("`{0}` is no name of a root, or of two: use letters, digits, `-` and `_`")]
     Name(String),
 }
 
 impl BaseDirs {
-    /// Base directories from what a user writes: `worktree`, `NAME=DIRECTORY`, or a directory.
+    /// Parses base directories from arguments: `worktree`, `NAME=DIRECTORY`, or a directory.
     ///
     /// # Errors
-    /// Why something is none.
+    /// The reason why an argument is invalid.
     pub fn new(words: &[String]) -> Result<Self, BaseDirError> {
         let mut roots: Vec<BaseDir> = Vec::new();
         for word in words {
@@ -105,7 +105,7 @@ impl BaseDirs {
         Ok(Self::of(roots))
     }
 
-    /// These.
+    /// Creates a set of these directories.
     pub(crate) fn of(mut dirs: Vec<BaseDir>) -> Self {
         dirs.sort_by(|a, b| (b.path.len(), &a.path).cmp(&(a.path.len(), &b.path)));
         Self { dirs }
@@ -116,17 +116,17 @@ impl BaseDirs {
         self.dirs.is_empty()
     }
 
-    /// All of them, those within others first.
+    /// Returns all of them, nested ones first.
     pub(crate) fn all(&self) -> &[BaseDir] {
         &self.dirs
     }
 
-    /// Their names.
+    /// Returns their names.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.dirs.iter().map(|root| root.name.as_str())
     }
 
-    /// A path with the name of the base directory that it lies in.
+    /// Returns a path with the name of its base directory, if it is in one.
     pub(crate) fn path(&self, path: &[u8]) -> Option<FilePath> {
         let (root, rest) = self.dir_of(path)?;
         let mut named = MARK.to_vec();
@@ -135,19 +135,19 @@ impl BaseDirs {
         Some(FilePath::from(named.as_slice()))
     }
 
-    /// The directory that a path lies in, and what follows its path there.
+    /// Returns the base directory of a path, and the rest of the path.
     pub(crate) fn dir_of<'p>(&self, path: &'p [u8]) -> Option<(&BaseDir, &'p [u8])> {
         self.dirs
             .iter()
             .find_map(|root| Some((root, root.below(path)?)))
     }
 
-    /// A path with the name of the directory that it lies in, if it lies in one.
+    /// Returns a path with the name of its base directory, or unchanged if it is in none.
     pub(crate) fn named(&self, path: &FilePath) -> FilePath {
         self.path(path.as_bytes()).unwrap_or_else(|| path.clone())
     }
 
-    /// The path that a named one is here; `None` where there is no such base directory.
+    /// Returns the local path for a named one; `None` if there is no such base directory.
     pub(crate) fn here(&self, path: &FilePath) -> Option<FilePath> {
         let Some(rest) = path.as_bytes().strip_prefix(MARK) else {
             return Some(path.clone());
@@ -159,9 +159,9 @@ impl BaseDirs {
         Some(FilePath::from([&root.path, rest].concat().as_slice()))
     }
 
-    /// A text with the names of base directories in place of their paths, as far as these are told
-    /// from their surroundings; `None` where there are none. What is a path only perhaps is left as
-    /// it is.
+    /// Replaces paths of base directories in a text by their names, if they are clearly separated
+    /// from the surrounding text; `None` if there are none. Text that may not be a path stays
+    /// unchanged.
     pub fn text(&self, text: &[u8]) -> Option<Vec<u8>> {
         let mut named: Option<Vec<u8>> = None;
         let mut copied = 0;
@@ -186,7 +186,7 @@ impl BaseDirs {
         named
     }
 
-    /// A path as it goes into a key.
+    /// Returns a path in the form for a key.
     pub fn place(&self, path: &[u8]) -> Option<Vec<u8>> {
         self.path(path).map(|path| path.as_bytes().to_vec())
     }
@@ -198,8 +198,8 @@ impl BaseDirs {
     }
 }
 
-/// Whether what follows this text is the beginning of a path: the text ends, or an option
-/// of one letter or a word does (`-I/x`, `A=/x`).
+/// Whether a path may begin after this text: at the start, or after a one-letter option or a word
+/// (`-I/x`, `A=/x`).
 fn begins_path(before: &[u8]) -> bool {
     const ENDS: &[u8] = b"=:;,\"'(@ \t\n[{<";
     let ends = |byte: Option<&u8>| byte.is_none_or(|byte| ENDS.contains(byte));
@@ -209,15 +209,15 @@ fn begins_path(before: &[u8]) -> bool {
     }
 }
 
-/// Whether a path, or its component, ends before this text.
+/// Whether a path, or a component, ends before this text.
 fn ends_path(after: &[u8]) -> bool {
     after
         .first()
         .is_none_or(|byte| b"/:;,\"')= \t\n]}>".contains(byte))
 }
 
-/// The checkout that the working directory is in: the directory with `.git`, or the
-/// working directory itself.
+/// Returns the checkout of the working directory: the directory with `.git`, or the working
+/// directory itself.
 fn worktree() -> PathBuf {
     let cwd = std::env::current_dir().unwrap_or_default();
     let found = cwd.ancestors().find(|above| above.join(".git").exists());

@@ -1,10 +1,8 @@
-//! The configuration file: what a user knows of programs and places that pcache does
-//! not.
+//! The configuration file: a user's knowledge of programs and paths.
 //!
-//! `$PCACHE_CONFIG`, or `pcache/config.toml` in `$XDG_CONFIG_HOME` or `~/.config`. A file
-//! that cannot be read or has something unknown in it is an error: what a user took
-//! for an input must not silently stop being one, or the other way round. `--strict`
-//! leaves all of it out but the limits.
+//! The file is `$PCACHE_CONFIG`, or `pcache/config.toml` in `$XDG_CONFIG_HOME` or `~/.config`. An
+//! unreadable file or an unknown key is an error: an input must not silently stop being one, or
+//! the reverse. `--strict` ignores everything in it except the limits.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,7 +12,7 @@ use serde::Deserialize;
 use crate::model::fact::Query;
 use crate::model::limits::Limits;
 
-/// A file with everything in it, commented.
+/// A commented file with all keys.
 pub const EXAMPLE: &str = r#"# Configuration of pcache. Everything here is optional.
 
 # Variables that do not count, in addition to the few that never do. A name, or its
@@ -48,11 +46,11 @@ pub struct Config {
     pub ignore_variables: Vec<String>,
     /// Programs that always run.
     pub uncacheable: Vec<String>,
-    /// Directories in which nothing changes.
+    /// Directories whose content is constant.
     pub constant_paths: Vec<PathBuf>,
-    /// Directories whose place does not count.
+    /// Directories whose location does not count.
     pub roots: Vec<String>,
-    /// Units that take less are not stored (ms).
+    /// Shorter units are not stored (ms).
     pub min_time_ms: Option<u64>,
     /// Bytes, with a unit.
     pub max_size: Option<String>,
@@ -60,7 +58,7 @@ pub struct Config {
     pub max_age_days: Option<u64>,
 }
 
-/// Why there is no configuration.
+/// Why the configuration cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot use the configuration {}: {why}", path.display())]
 pub struct ConfigError {
@@ -69,7 +67,7 @@ pub struct ConfigError {
 }
 
 impl Config {
-    /// Where the file is expected; nothing where no variable says so.
+    /// Returns the path of the file; `None` if no variable gives it.
     pub fn path() -> Option<PathBuf> {
         let var = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         var("PCACHE_CONFIG").map(PathBuf::from).or_else(|| {
@@ -81,10 +79,10 @@ impl Config {
         })
     }
 
-    /// Reads the file; what is not there says nothing.
+    /// Reads the file; a missing file gives the defaults.
     ///
     /// # Errors
-    /// Where it cannot be read, or says something unknown.
+    /// Fails if it cannot be read, or has an unknown key.
     pub fn load() -> Result<Self, ConfigError> {
         let Some(path) = Self::path() else {
             return Ok(Self::default());
@@ -103,10 +101,10 @@ impl Config {
         Self::parse(&text).map_err(error)
     }
 
-    /// Reads a text.
+    /// Parses a text.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The defect of the text.
     pub fn parse(text: &str) -> Result<Self, String> {
         let config: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         if let Some(path) = config
@@ -133,10 +131,10 @@ impl Config {
         Ok(config)
     }
 
-    /// How much the store may hold.
+    /// Returns the limits of the store.
     ///
     /// # Errors
-    /// Where the size is none.
+    /// Fails if the size is invalid.
     pub fn limits(&self) -> Result<Limits, String> {
         let mut limits = Limits::default();
         if let Some(size) = &self.max_size {
@@ -166,13 +164,13 @@ impl Config {
         })
     }
 
-    /// Whether what is asked lies where nothing changes.
+    /// Whether a query is about a path in a constant directory.
     pub fn is_constant(&self, query: &Query) -> bool {
         if self.constant_paths.is_empty() {
             return false;
         }
         let paths = query.paths();
-        // Components that lead up could lead out.
+        // `..` components could lead out.
         let is_inside = |path: &Path| {
             let climbs = path
                 .components()
@@ -187,10 +185,10 @@ impl Config {
     }
 }
 
-/// Bytes from a number with a unit: `10G`.
+/// Parses a number of bytes with a unit: `10G`.
 ///
 /// # Errors
-/// What a size looks like.
+/// A description of the expected form.
 pub fn bytes(text: &str) -> Result<u64, String> {
     let text = text
         .trim()

@@ -1,10 +1,10 @@
-//! Assumptions about programs: how they use time, chance and file times.
+//! Assumptions about programs: their use of time, random numbers and file times.
 //!
-//! By default a program may depend on everything that it could observe. The table in
-//! [`programs`] lists programs of which more is known, so that compilers are not held to file
-//! times that they never look at, and `make` may ask for the time of day. Each row is an
-//! assumption about its programs; `--strict` empties the table. The page `docs/assumptions.md` is
-//! made from it ([`assumptions`]).
+//! By default a program may depend on everything that it could observe. The table in [`programs`]
+//! lists programs about which more is known. For example, the results of compilers do not depend
+//! on file times, and `make` may query the time of day. Each row is an assumption about its
+//! programs; `--strict` empties the table. The page `docs/assumptions.md` is generated from it
+//! ([`assumptions`]).
 
 use crate::model::fact::TimeUse;
 
@@ -31,67 +31,68 @@ use script::{Scripts, from_input};
 pub struct Policy {
     /// How it depends on timestamps and inode numbers of files.
     pub time: TimeUse,
-    /// It may read clocks: what it does with them leaves no trace in results
-    /// (names of temporary files, progress, "clock skew" warnings).
+    /// Whether it may read clocks, because this has no effect on results (names of temporary
+    /// files, progress, "clock skew" warnings).
     pub clock: bool,
-    /// It may read the running clock (`CLOCK_MONOTONIC`, also the coarse one), which says nothing
-    /// about the present.
+    /// Whether it may read the running clock (`CLOCK_MONOTONIC`, also the coarse one), which does
+    /// not reveal the present.
     pub running_clock: bool,
-    /// It may ask for random bytes beyond a hash seed at start-up.
+    /// Whether it may request random bytes beyond a hash seed at start-up.
     pub random: bool,
-    /// It may ask how its process or the machine is doing (usage, load, the
+    /// Whether it may query the usage of resources by its process or the machine (usage, load, the
     /// bounds of its stack).
     pub usage: bool,
-    /// It reads files about how it is doing, and random bytes, for its own use
-    /// only: it is no program that shows the contents of any file.
+    /// Whether it reads files about its own usage, and random bytes, for its own use only: it
+    /// never shows the contents of a file.
     pub reads_own_statistics: bool,
-    /// It asks once for the bounds of its stack, in `/proc/self/maps`, and is
-    /// not told to show that file.
+    /// Whether it queries the bounds of its stack once, in `/proc/self/maps`, and is not told to
+    /// show that file.
     pub stack: bool,
-    /// Clock reads that belong to its start-up: the first ones (of the time of
-    /// day, for Python).
+    /// Number of clock reads at its start-up: the first ones (of the time of day, for Python).
     pub clock_reads_at_start: u32,
-    /// How often it asks for the position of its standard input, output and error (of each)
-    /// when it starts, to know whether that is the start of a file.
+    /// Number of position queries of its standard input, output and error (each) at its start-up,
+    /// which detect the start of a file.
     pub seeks_at_start: u8,
-    /// It only waits. It is skipped as a part of others only, or loops that wait for
-    /// something would not.
+    /// Whether it only waits. It is skipped only as a part of other units; otherwise polling loops
+    /// would not wait.
     pub waits: bool,
-    /// The reason why it is never cached, where its behaviour cannot be recorded.
+    /// Why it is never cached, if its behaviour cannot be recorded.
     pub unknown: Option<&'static str>,
-    /// Its scripts are looked through for uses of time and chance that its
-    /// system calls do not tell from its own.
+    /// Which of its scripts are scanned for uses of time and random numbers, if its system calls
+    /// do not distinguish these from its own.
     pub scripts: Scripts,
-    /// It reads its program from its standard input.
+    /// Whether it reads its program from its standard input.
     pub from_input: bool,
-    /// It shows or compares inode numbers.
+    /// Whether it shows or compares inode numbers.
     pub inodes: bool,
-    /// Its output is the inode number of the directory it stands in, and no more (`ls -di .`).
+    /// Whether its output is only the inode number of its working directory (`ls -di .`).
     pub shows_own_inode: bool,
-    /// It compares the output of such programs below it with each other only (`configure`).
+    /// Whether it only compares the outputs of such programs below it with each other
+    /// (`configure`).
     pub compares_own_inode: bool,
-    /// It looks at directories without comparing their times.
+    /// Whether it looks at directories without comparing their times.
     pub ignores_directory_times: bool,
     /// How existing files at its output paths influence it.
     pub outputs: Outputs,
-    /// It gives what it makes the permissions of what it opened.
+    /// Whether its outputs get the permissions of its inputs.
     pub permissions: bool,
-    /// It prints a random name (mktemp), which may be used, but not be left anywhere.
+    /// Whether it prints a random name (mktemp), which may be used, but must not remain in a
+    /// result.
     pub names: bool,
-    /// It asks for the name of its terminal, to tell programs that it starts, whose keys
-    /// leave that out (`MAKE_TERMOUT`).
+    /// Whether it queries the name of its terminal for programs that it starts, whose keys omit
+    /// that (`MAKE_TERMOUT`).
     pub terminal: bool,
-    /// How it depends on what its standard input, output and error are.
+    /// How it depends on the kinds of its standard input, output and error.
     pub streams: Streams,
-    /// How makes and shells were called and nested above it is nothing to it (`lto-wrapper` looks
-    /// for the jobserver there).
+    /// Whether the calls and nesting of makes and shells above it do not count (`lto-wrapper`
+    /// looks for the jobserver there).
     pub ignores_nesting: bool,
-    /// It gives files the times that it is told, and shows none.
+    /// Whether it sets file times from its arguments, and shows none.
     pub sets_given_times: bool,
 }
 
 impl Policy {
-    /// That of a program of which nothing is known.
+    /// The policy of an unknown program.
     pub const STRICT: Self = Self {
         time: TimeUse::Exact,
         clock: false,
@@ -136,8 +137,8 @@ impl Policy {
         }
     }
 
-    /// A tool that has nothing to say while all is well, and asks whether its standard input is a
-    /// terminal if it has a question.
+    /// The policy of a tool that prints nothing on success, and that checks for a terminal on its
+    /// standard input only before it prompts.
     const fn quiet(time: TimeUse) -> Self {
         Self {
             streams: Streams::Written,
@@ -146,7 +147,7 @@ impl Policy {
         }
     }
 
-    /// One that asks nobody anything.
+    /// The policy of a tool that never prompts.
     const fn compiler(time: TimeUse) -> Self {
         Self {
             streams: Streams::Used,
@@ -155,8 +156,8 @@ impl Policy {
     }
 }
 
-/// The policy for a program, by the name of its executable (of its interpreter for a script) and
-/// its arguments.
+/// Returns the policy for a program, by the name of its executable (of its interpreter for a
+/// script) and its arguments.
 pub fn policy(executable: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
     let name = plain_name(executable);
     let Some(program) = program(name).filter(|_| !strict) else {
@@ -177,30 +178,29 @@ pub fn policy(executable: &[u8], argv: &[Vec<u8>], strict: bool) -> Policy {
 /// How an existing file at an output path influences a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outputs {
-    /// It may depend on it.
+    /// It may depend on the file.
     Observed,
-    /// Nothing, if it is a plain file with one name, or missing.
+    /// It does not depend on the file if that is regular with one name, or missing.
     Written,
-    /// It removes it first, if it is a plain file; else as `Written`.
+    /// It removes a regular file first; otherwise as `Written`.
     Removed,
 }
 
-/// How a program depends on what its standard input, output and error are.
+/// How a program depends on the kinds of its standard input, output and error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Streams {
-    /// On all that can be known of them.
+    /// On all their observable properties.
     Observed,
-    /// On what its output and error are only if it writes there: it asks whether, and how wide,
-    /// terminals they are for the sake of that alone.
+    /// On its output and error only if it writes there: it queries whether they are terminals, and
+    /// how wide, only for that.
     Written,
     /// On its input, too, only if it reads from it.
     Used,
 }
 
-/// Random bytes that seed hash tables or allocators at start-up: glibc's
-/// malloc (8 bytes, once), CPython (24 bytes), Rust's std (16 bytes,
-/// `GRND_INSECURE`). They do not reach results of programs that are
-/// deterministic otherwise.
+/// Whether a request for random bytes is a seed for hash tables or allocators at start-up: glibc's
+/// malloc (8 bytes, once), CPython (24 bytes), Rust's std (16 bytes, `GRND_INSECURE`). Such seeds
+/// do not affect results of otherwise deterministic programs.
 pub fn is_hash_seed(length: u64, flags: u32, earlier: u32) -> bool {
     const NONBLOCK: u32 = 1;
     const INSECURE: u32 = 4;

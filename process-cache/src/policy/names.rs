@@ -1,18 +1,18 @@
-//! Names of programs: without directory, target triple and version, and where programs are
-//! installed.
+//! Names of programs without directory, target triple and version; and the directories of
+//! installed programs.
 
-/// Whether a program is where such are installed.
+/// Whether a program is in a directory of installed programs.
 pub(super) fn is_installed(program: &[u8]) -> bool {
     let mut directories = program.rsplit(|&b| b == b'/').skip(1);
     [&b"/usr/"[..], b"/opt/", b"/nix/", b"/gnu/"]
         .iter()
         .any(|place| program.starts_with(place))
         || directories.any(|name| matches!(name, b"bin" | b"sbin" | b"libexec"))
-        // Named by a test, or looked up.
+        // Named by a test, or found along `PATH`.
         || !program.contains(&b'/')
 }
 
-/// The name without directory, target triple and version
+/// Returns the name without directory, target triple and version
 /// (`/usr/bin/x86_64-linux-gnu-gcc-12` is `gcc`).
 pub fn plain_name(program: &[u8]) -> &[u8] {
     let mut name = program.rsplit(|&b| b == b'/').next().unwrap_or(program);

@@ -1,68 +1,68 @@
-//! The table of known programs: one row for each group of programs of which the same is assumed.
+//! The table of known programs: one row for each group of programs with the same assumptions.
 //!
-//! Everything that pcache assumes of a program by its name comes from [`PROGRAMS`]: the policy of
-//! its units, what it may do with the paths that it is given (for results in other directories),
-//! and the page `docs/assumptions.md`. A row is an assumption about those programs; a program
-//! without a row is held to everything that it could observe.
+//! All assumptions about a program by its name come from [`PROGRAMS`]: the policy of its units,
+//! its possible uses of given paths (for results in other directories), and the page
+//! `docs/assumptions.md`. A row is an assumption about those programs; a program without a row may
+//! depend on everything that it could observe.
 //!
-//! To add a program, add its name to the row whose assumptions hold for it, or add a row. Then
-//! add a test to `tests/commands/assumed.rs` that shows a hit, and one for each option that makes
-//! less of it true, and run `cargo xtask docs --write`.
+//! To add a program, add its name to the row whose assumptions hold for it, or add a row. Then add
+//! a test to `tests/commands/assumed.rs` that shows a hit, and one for each option that weakens an
+//! assumption, and run `cargo xtask docs --write`.
 
 use super::Policy;
 use super::arguments::Arguments;
 use super::rules;
 
-/// Where a program has to be found for its row to apply.
+/// Required location of a program for its row to apply.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Location {
-    /// Anywhere: hardly anything else has that name.
+    /// Any: other programs rarely have that name.
     Anywhere,
-    /// Where programs are installed. A program of the project's own may be called `test` or `sum`.
+    /// A directory of installed programs. A project's own program may be called `test` or `sum`.
     Installed,
 }
 
-/// The use that a program may make of a path that it is given.
+/// How a program may use a path that it is given.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathUse {
-    /// It leaves the path as it is, or does not show it (compilers, `cp`).
+    /// It does not change the path, or does not show it (compilers, `cp`).
     #[default]
     Whole,
-    /// It may take the path apart and show some of its components (shells, make, sed).
+    /// It may split the path and show some of its components (shells, make, sed).
     Parts,
-    /// It may do anything: count its letters, hash it, sort by it.
+    /// It may use the path in any way: count its characters, hash it, sort by it.
     Any,
 }
 
 /// How [`PathUse`] follows from a program and its arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PathRule {
-    /// [`PathUse::Whole`], whatever the arguments are.
+    /// [`PathUse::Whole`], for any arguments.
     Whole,
-    /// [`PathUse::Parts`], unless the arguments count letters or cut text.
+    /// [`PathUse::Parts`], unless the arguments count characters or cut text.
     Parts,
-    /// [`PathUse::Whole`] as long as no path can end up in a hash that the compiler computes.
+    /// [`PathUse::Whole`] unless a path can become part of a hash that the compiler computes.
     Compiler,
     /// [`PathUse::Any`].
     Any,
 }
 
-/// A group of programs of which the same is assumed.
+/// A group of programs with the same assumptions.
 #[derive(Debug)]
 pub struct Program {
-    /// Names without directory, target triple and version. A trailing `*` stands for any rest.
+    /// Names without directory, target triple and version. A trailing `*` matches any rest.
     pub names: &'static [&'static str],
-    /// Where they have to be found.
+    /// Their required location.
     pub location: Location,
-    /// The policy that follows from their arguments.
+    /// Returns their policy for given arguments.
     pub policy: fn(&Arguments<'_>) -> Policy,
     /// Their use of paths.
     pub paths: PathRule,
-    /// Whether they ask for the bounds of their stack when they start, in `/proc/self/maps`, as
-    /// GNU tools do that can overflow it.
+    /// Whether they query the bounds of their stack at their start, in `/proc/self/maps`, as GNU
+    /// tools do that can overflow it.
     pub asks_stack_bounds: bool,
-    /// Text for the page of assumptions beyond what follows from the policy: options that make less
-    /// of it true, and why the assumption holds.
+    /// Additional text for the page of assumptions: options that weaken the assumption, and why it
+    /// holds.
     pub note: &'static str,
 }
 
@@ -111,7 +111,7 @@ impl Program {
         self
     }
 
-    /// The policy of the first of these programs, without arguments.
+    /// Returns the policy of the first of these programs, without arguments.
     pub(super) fn policy_without_options(&self) -> Policy {
         let name = self
             .names
@@ -124,7 +124,7 @@ impl Program {
         })
     }
 
-    /// Whether a name is one of these.
+    /// Whether a name belongs to this row.
     fn has(&self, name: &[u8]) -> bool {
         self.names.iter().any(|own| match own.strip_suffix('*') {
             Some(start) => name.starts_with(start.as_bytes()),
@@ -133,7 +133,7 @@ impl Program {
     }
 }
 
-/// The row of a program, by its name without directory, target triple and version.
+/// Returns the row of a program, by its name without directory, target triple and version.
 pub fn program(name: &[u8]) -> Option<&'static Program> {
     PROGRAMS.iter().find(|program| program.has(name))
 }

@@ -1,11 +1,11 @@
-//! The policies of the rows of [`PROGRAMS`](super::programs::PROGRAMS), from the arguments.
+//! Policies of the rows of [`PROGRAMS`](super::programs::PROGRAMS), derived from arguments.
 
 use super::arguments::{Arguments, is_complete_date, is_dated};
 use super::script::{Scripts, compares_times};
 use super::{Outputs, Policy};
 use crate::model::fact::TimeUse;
 
-/// [`TimeUse::Modified`] if the condition holds.
+/// Returns [`TimeUse::Modified`] if the condition holds.
 fn modified_if(condition: bool) -> TimeUse {
     if condition {
         TimeUse::Modified
@@ -14,7 +14,7 @@ fn modified_if(condition: bool) -> TimeUse {
     }
 }
 
-/// [`TimeUse::Exact`] if the condition holds, else the other.
+/// Returns [`TimeUse::Exact`] if the condition holds, else `otherwise`.
 fn exact_if(condition: bool, otherwise: TimeUse) -> TimeUse {
     if condition { TimeUse::Exact } else { otherwise }
 }
@@ -23,17 +23,18 @@ pub(super) fn unknown(_: &Arguments<'_>) -> Policy {
     Policy::STRICT
 }
 
-/// Reads contents and names only.
+/// Policy of programs that read contents and names only.
 pub(super) fn tool(_: &Arguments<'_>) -> Policy {
     Policy::tool(TimeUse::None)
 }
 
-/// Says nothing while all is well.
+/// Policy of programs that print nothing on success.
 pub(super) fn quiet(_: &Arguments<'_>) -> Policy {
     Policy::quiet(TimeUse::None)
 }
 
-/// From one stream to another, however makes and shells are nested.
+/// Policy of programs that copy one stream to another, independent of the nesting of makes and
+/// shells.
 pub(super) fn filter(_: &Arguments<'_>) -> Policy {
     Policy {
         ignores_nesting: true,
@@ -156,8 +157,8 @@ pub(super) fn rustc(_: &Arguments<'_>) -> Policy {
 
 pub(super) fn python(args: &Arguments<'_>) -> Policy {
     let name = args.name;
-    // The module `time` asks once, when it is imported, which year it is, to name the time zones.
-    // These versions import it before any script.
+    // On import, the module `time` queries the current year once, to name the time zones. These
+    // versions import it before any script.
     let asks_the_year = matches!(name, b"python3.10" | b"python3.11" | b"python3.12");
     Policy {
         clock_reads_at_start: u32::from(asks_the_year),
@@ -255,7 +256,7 @@ pub(super) fn flock(_: &Arguments<'_>) -> Policy {
 }
 
 pub(super) fn sort(args: &Arguments<'_>) -> Policy {
-    // A random order is the point of -R, also in keys.
+    // `-R` asks for a random order, also as part of a key option.
     let is_random = args.given().iter().any(|arg| match arg.as_slice() {
         [b'-', b'-', ..] => {
             arg.starts_with(b"--r") || arg.starts_with(b"--s") || arg.contains(&b'R')
@@ -275,7 +276,7 @@ pub(super) fn dd(_: &Arguments<'_>) -> Policy {
 }
 
 pub(super) fn diff(args: &Arguments<'_>) -> Policy {
-    // The head of a unified or context diff shows the files' times.
+    // The header of a unified or context diff contains the files' times.
     let shows_times = args.has_letter_of(b"ucUCpF0123456789") || args.has_start(b"--");
     Policy {
         usage: true,
@@ -372,14 +373,14 @@ pub(super) fn find(args: &Arguments<'_>) -> Policy {
     };
     Policy {
         unknown,
-        // It notes when it started, to compare times with that.
+        // It notes its start time, to compare times with it.
         clock: plain,
         usage: plain,
         ..Policy::time(if plain { TimeUse::None } else { TimeUse::Exact })
     }
 }
 
-/// Whether tar is told to ask more of files, and of the present, than when they were changed.
+/// Whether tar uses more metadata of files than their modification times, or the present time.
 fn archives_more_than_times(args: &Arguments<'_>) -> bool {
     const LETTERS: [u8; 4] = *b"gNSH";
     const NAMES: [&[u8]; 7] = [
@@ -395,7 +396,7 @@ fn archives_more_than_times(args: &Arguments<'_>) -> bool {
         if arg.starts_with(b"--") {
             NAMES.iter().any(|name| arg.starts_with(name)) && !is_dated(arg)
         } else {
-            // The first needs no dash.
+            // The first argument needs no dash.
             (at == 1 || arg.starts_with(b"-")) && LETTERS.iter().any(|it| arg.contains(it))
         }
     })

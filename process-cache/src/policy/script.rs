@@ -1,14 +1,14 @@
-//! Programs of interpreters: what in them makes results depend on time or chance, where system
-//! calls do not tell, and whether they can be looked through at all.
+//! Scans programs of interpreters: for properties that make results depend on time or random
+//! numbers without a distinguishable system call, and whether they can be scanned at all.
 
-/// Which scripts are looked through.
+/// Which scripts are scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Scripts {
     /// None.
     Any,
     /// Those of bash, for `$RANDOM`.
     Bash,
-    /// Those of other shells, which may hand one to a bash.
+    /// Those of other shells, which may pass one to a bash.
     Shell,
     /// Those of awk, for random numbers and times.
     Awk,
@@ -21,13 +21,13 @@ pub enum Scripts {
 /// Properties found in a script.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Found {
-    /// Why results depend on time or chance, if they do.
+    /// Why results depend on time or random numbers, if they do.
     pub uncacheable: Option<&'static str>,
-    /// It may compare the times of files: [`compares_times`].
+    /// Whether it may compare the times of files: [`compares_times`].
     pub compares_times: bool,
-    /// It may ask whether two names are those of one file.
+    /// Whether it may compare two names for the same file.
     pub compares_inodes: bool,
-    /// It is one of autoconf's, which ask `ls -di .` whether `$PWD` is where they are.
+    /// Whether it is a script of autoconf, which compares `ls -di .` with `$PWD`.
     pub compares_own_inode: bool,
 }
 
@@ -44,13 +44,13 @@ impl Found {
 }
 
 impl Scripts {
-    /// Whether a script of any length is looked through, such as that of an archive that extracts
-    /// itself. The long files that others read are data.
+    /// Whether a script of any length is scanned, such as a self-extracting archive. Long files of
+    /// other interpreters are data.
     pub fn may_be_long(self) -> bool {
         matches!(self, Self::Bash | Self::Shell)
     }
 
-    /// Searches a script for uses of time and chance.
+    /// Scans a script for uses of time and random numbers.
     pub fn look(self, path: Option<&std::path::Path>, script: &[u8]) -> Found {
         let of_shell = matches!(self, Self::Bash | Self::Shell);
         Found {
@@ -63,8 +63,8 @@ impl Scripts {
         }
     }
 
-    /// Why a script (or an argument that may be one) makes results depend on
-    /// time or chance, if it does.
+    /// Returns why a script (or an argument that may be one) makes results depend on time or
+    /// random numbers, if it does.
     fn reason(self, path: Option<&std::path::Path>, script: &[u8]) -> Option<&'static str> {
         if script.starts_with(b"\x7fELF") {
             return None;
@@ -87,7 +87,7 @@ impl Scripts {
                     b"timeit",
                     b"clock_gettime",
                     b"importtime",
-                    // What the year may have to do with.
+                    // Names that may involve the year.
                     b"tzname",
                     b"altzone",
                     b"time.timezone",
@@ -99,14 +99,14 @@ impl Scripts {
     }
 }
 
-/// Whether a script of a shell, or an argument of `test`, may compare the times of files: those of
-/// directories count then as well (`[ package.json -nt node_modules ]`).
+/// Whether a shell script, or an argument of `test`, may compare the times of files. The times of
+/// directories then count as well (`[ package.json -nt node_modules ]`).
 pub fn compares_times(text: &[u8]) -> bool {
     has_operator(text, b"-nt") || has_operator(text, b"-ot")
 }
 
-/// Whether a bash script may ask whether files were read since they were changed, which digesting
-/// them would answer otherwise: `-N` where a test begins.
+/// Whether a bash script may test whether files were read since they were changed, which digests
+/// would affect: `-N` at the start of a test.
 fn asks_reads(script: &[u8]) -> bool {
     let begins: [&[u8]; 8] = [b"[", b"[[", b"test", b"!", b"(", b"&&", b"||", b"-a"];
     memchr::memmem::find_iter(script, b"-N").any(|at| {
@@ -117,7 +117,7 @@ fn asks_reads(script: &[u8]) -> bool {
     })
 }
 
-/// Whether this stands somewhere as a word.
+/// Whether this operator occurs as a word.
 fn has_operator(text: &[u8], operator: &[u8]) -> bool {
     memchr::memmem::find_iter(text, operator).any(|at| {
         let before = at.checked_sub(1).map(|at| text[at]);
@@ -126,8 +126,8 @@ fn has_operator(text: &[u8], operator: &[u8]) -> bool {
     })
 }
 
-/// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a
-/// temporary name (`conf$$-$RANDOM`, where the process id stands beside it).
+/// Whether a bash script (or `-c` string) may use `$RANDOM` for more than a temporary name
+/// (`conf$$-$RANDOM`, next to the process id).
 fn uses_chance(script: &[u8]) -> bool {
     let comments = script
         .split_inclusive(|&b| b == b'\n')
@@ -136,9 +136,9 @@ fn uses_chance(script: &[u8]) -> bool {
     names_chance(&script[start..])
 }
 
-/// The same of a piece of text, which may be part of a script.
+/// Same, for a text that may be part of a script.
 pub fn names_chance(text: &[u8]) -> bool {
-    // `printf '%(%s)T' -2` tells when the shell started.
+    // `printf '%(%s)T' -2` prints the start time of the shell.
     let prints_time = |at| {
         let line = text[at..].split(|&b| b == b'\n').next();
         line.is_some_and(|line| memchr::memmem::find(line, b")T").is_some())
@@ -150,9 +150,9 @@ pub fn names_chance(text: &[u8]) -> bool {
         })
 }
 
-/// Whether the name with this before it, on its line, and this after it is the variable in use.
+/// Whether the name is used as a variable, given the rest of its line before and after it.
 fn uses_name(before: &[u8], after: &[u8]) -> bool {
-    // `$SRANDOM` is another one.
+    // `$SRANDOM` is another variable.
     let prefix = before.strip_suffix(b"S").unwrap_or(before).last();
     let beside_pid = before.ends_with(b"$$-$") || after.starts_with(b"-$$");
     let in_name = before.ends_with(b"{") && after.starts_with(b"-0}$$");
@@ -164,12 +164,12 @@ fn uses_name(before: &[u8], after: &[u8]) -> bool {
 /// The variable.
 const NAME: &[u8] = b"RANDOM";
 
-/// How much of one write into a pipe and of the next is to be looked at together.
+/// Number of bytes of adjacent writes into a pipe that are scanned together.
 pub const SEAM: usize = NAME.len() + 1;
 
-/// Whether this is what the scripts of autotools remark about the variable. A line that begins
-/// with `#` is a comment only outside of here-documents and strings, which takes a shell to tell:
-/// `cat > seed.h <<EOF` may well be followed by `#define SEED $RANDOM`.
+/// Whether this is the usual remark about the variable in scripts of autotools. A line that begins
+/// with `#` is a comment only outside here-documents and strings, which only a shell can tell:
+/// `cat > seed.h <<EOF` may be followed by `#define SEED $RANDOM`.
 fn is_remark(before: &[u8], after: &[u8]) -> bool {
     before.trim_ascii_start().starts_with(b"#")
         && ([
@@ -181,12 +181,12 @@ fn is_remark(before: &[u8], after: &[u8]) -> bool {
         .any(|remark| after.starts_with(remark)))
 }
 
-/// Whether a byte belongs to names of variables.
+/// Whether a byte may be part of a variable's name.
 fn is_word(byte: &u8) -> bool {
     byte.is_ascii_alphanumeric() || *byte == b'_'
 }
 
-/// Whether an awk program may draw random numbers or tell the time.
+/// Whether an awk program may draw random numbers or query the time.
 fn awk_uses_chance(program: &[u8]) -> bool {
     [&b"rand"[..], b"systime", b"strftime"].iter().any(|call| {
         memchr::memmem::find_iter(program, call).any(|at| {
@@ -196,12 +196,11 @@ fn awk_uses_chance(program: &[u8]) -> bool {
     })
 }
 
-/// Whether a Perl script may use the time when Perl started: as `$^T`, or as
-/// what `-M`, `-A` and `-C` count ages of files from. These are file tests
-/// where no word goes on after them.
+/// Whether a Perl script may use the time when Perl started: as `$^T`, or as the reference for the
+/// ages of `-M`, `-A` and `-C`. These are file tests if no word continues after them.
 fn perl_uses_start(script: &[u8]) -> bool {
     if memchr::memchr(0, script).is_some() {
-        // Locales and other data.
+        // Locale files and other data.
         return false;
     }
     [&b"^T"[..], b"BASETIME"]
@@ -214,7 +213,7 @@ fn perl_uses_start(script: &[u8]) -> bool {
 }
 
 /// Whether an interpreter of this name, with these arguments, reads its program from its standard
-/// input. If that is unclear, it does.
+/// input. If that is unclear, the answer is yes.
 pub fn from_input(name: &[u8], argv: &[Vec<u8>]) -> bool {
     let mut arguments = argv.iter().skip(1).map(Vec::as_slice);
     if name == b"awk" || name == b"mawk" || name == b"gawk" {
@@ -225,8 +224,8 @@ pub fn from_input(name: &[u8], argv: &[Vec<u8>]) -> bool {
             matches!(argument, b"-f-" | b"--file=-") || (is_file && argument == b"-")
         });
     }
-    // Options that hold a program or a module, those whose value is the next argument, and those
-    // whose value is the rest of the argument.
+    // Options that contain a program or a module; options with the value in the next argument;
+    // options with the value in the rest of the argument.
     let (holds, takes, ends): (&[u8], &[u8], &[u8]) = match name {
         b"bash" => (b"c", b"oO", b""),
         b"perl" => (b"eE", b"I", b"IMmixFCDVd"),

@@ -2,8 +2,8 @@
 
 use super::{Policy, plain_name};
 
-/// Variables that belong to the session and not to the work, or to the builder and not to the
-/// programs that it starts.
+/// Variables that belong to the user's session rather than the work, or to the builder rather than
+/// the programs that it starts.
 pub(super) const IGNORED: &[&str] = &[
     "_",
     "OLDPWD",
@@ -23,11 +23,11 @@ pub(super) const IGNORED: &[&str] = &[
     "MAKE_TERMERR",
 ];
 
-/// Variables that say how makes and shells are called and nested ([`Policy::ignores_nesting`]).
+/// Variables with the calls and nesting of makes and shells ([`Policy::ignores_nesting`]).
 pub(super) const IGNORED_BY_SOME: &[&str] = &["MAKEFLAGS", "MFLAGS", "MAKELEVEL", "SHLVL"];
 
-/// Whether a variable is not part of a program's key. A program that shows the whole environment
-/// (`env`) is keyed by all of it.
+/// Whether a variable is not part of a program's key. The key of a program that shows the whole
+/// environment (`env`) contains all variables.
 pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
     if matches!(plain_name(program), b"env" | b"printenv") {
         return false;
@@ -35,20 +35,20 @@ pub fn ignores_variable(name: &[u8], program: &[u8], policy: &Policy) -> bool {
     if tells_nesting(name) {
         return policy.ignores_nesting;
     }
-    // Ours: where the store is says nothing about the work.
+    // The variables of pcache itself, such as the location of the store, do not affect the work.
     if name.starts_with(b"PCACHE_") {
         return true;
     }
     IGNORED.iter().any(|own| own.as_bytes() == name)
 }
 
-/// Whether a variable says how makes and shells are called or nested.
+/// Whether a variable contains the calls or nesting of makes and shells.
 pub fn tells_nesting(name: &[u8]) -> bool {
     IGNORED_BY_SOME.iter().any(|own| own.as_bytes() == name)
 }
 
-/// Whether these arguments make a program show its whole environment, with the
-/// variables that [`ignores_variable`] leaves out elsewhere.
+/// Whether these arguments make a program show its whole environment, with the variables that
+/// [`ignores_variable`] omits elsewhere.
 pub fn shows_environment(program: &[u8], argv: &[Vec<u8>]) -> bool {
     match plain_name(program) {
         b"printenv" => true,
