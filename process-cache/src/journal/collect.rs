@@ -1,4 +1,4 @@
-//! A run being written down.
+//! Collects the journal entry of a run.
 
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
@@ -11,7 +11,7 @@ use crate::model::fact::Digest;
 use crate::model::outcome::Ending;
 use crate::model::path::FilePath;
 
-/// Collects what becomes of a run's units.
+/// Collects the results of a run's units.
 #[derive(Debug)]
 pub struct Collector {
     clock: Instant,
@@ -19,9 +19,9 @@ pub struct Collector {
     texts: Vec<Vec<u8>>,
     numbers: FxHashMap<Vec<u8>, u32>,
     environments: Vec<Vec<u32>>,
-    /// Environments as they came, for those that come again.
+    /// Environments so far, to store repeated ones once.
     known: FxHashMap<Arc<[Vec<u8>]>, u32>,
-    /// The last of them.
+    /// The last one of them.
     last: Option<(Arc<[Vec<u8>]>, u32)>,
     units: Vec<Entry>,
 }
@@ -29,9 +29,9 @@ pub struct Collector {
 /// A unit that begins.
 #[derive(Debug, Default)]
 pub struct Begun<'k> {
-    /// Its program, if it its key could not be computed.
+    /// Its program, if its key could not be computed.
     pub path: Option<&'k FilePath>,
-    /// Its key, and what that is made of.
+    /// Its key and the key's inputs.
     pub keyed: Option<&'k Keyed>,
 }
 
@@ -42,7 +42,7 @@ impl Default for Collector {
 }
 
 impl Collector {
-    /// A run that begins now.
+    /// Creates a collector for a run that begins now.
     pub fn new() -> Self {
         let since = SystemTime::now().duration_since(UNIX_EPOCH);
         Self {
@@ -57,8 +57,8 @@ impl Collector {
         }
     }
 
-    /// Notes a unit that begins, started by the one with the number `above`, and
-    /// returns its number, from 1.
+    /// Notes a unit that begins, started by the one with the number `above`, and returns its
+    /// number, from 1.
     pub fn begin(&mut self, above: u32, argv: &[Vec<u8>], begun: Begun<'_>, miss: Missed) -> u32 {
         let argv = secrets::masked_argv(argv);
         let argv: Vec<u32> = argv.iter().map(|text| self.number(text)).collect();
@@ -121,7 +121,7 @@ impl Collector {
         }
     }
 
-    /// Notes that a unit began earlier than it was noted.
+    /// Moves the beginning of a unit to an earlier time.
     pub fn backdate(&mut self, unit: u32, by_us: u64) {
         if let Some(entry) = self.units.get_mut((unit as usize).wrapping_sub(1)) {
             entry.began_us = entry.began_us.saturating_sub(by_us);
@@ -136,7 +136,7 @@ impl Collector {
         }
     }
 
-    /// The run, which has ended.
+    /// Returns the run, which has ended.
     pub fn finish(&mut self, mode: Mode, ending: Ending) -> Run {
         for unit in &mut self.units {
             unit.outputs.sort_unstable();

@@ -1,13 +1,13 @@
-//! Past runs, for explaining misses and for reports.
+//! Past runs, to explain misses and for reports.
 //!
-//! A run writes one [`Run`] at its end: its units in the order in which they began,
-//! what their weak keys were made of, why each was not skipped, what became of it
-//! and which names it wrote. Texts are kept once. The facts of a unit are not here:
-//! they are in the store, under its key, by [`Entry::serial`].
+//! A run writes one [`Run`] at its end. It lists the units in the order in which they began, with
+//! the inputs of their weak keys, the reasons of misses, their results, and the names that they
+//! wrote. Each text is stored once. The facts of a unit are not here: they are in the store, under
+//! its key, by [`Entry::serial`].
 //!
-//! **Invariant:** secrets are not written down ([`secrets`]): of a variable or an
-//! option that may hold one, the name is kept and four bytes of a digest, which show
-//! that it changed and not what it was.
+//! **Invariant:** secrets are not stored ([`secrets`]). Of a variable or an option that may
+//! contain one, only the name and four bytes of a digest are stored, which reveal a change but not
+//! the value.
 
 mod collect;
 pub mod secrets;
@@ -29,11 +29,11 @@ use crate::store::{Result, Store};
 /// One run of pcache.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Run {
-    /// When it began: µs since the epoch.
+    /// Start time: µs since the epoch.
     pub began: u64,
-    /// How long it took, in µs.
+    /// Duration in µs.
     pub wall_us: u64,
-    /// The process that the user started.
+    /// The front process.
     pub pid: u32,
     /// Options that decide what is looked up.
     pub mode: Mode,
@@ -41,7 +41,7 @@ pub struct Run {
     pub ending: Ending,
     /// All texts, each once.
     pub texts: Vec<Vec<u8>>,
-    /// Environments, as numbers of texts.
+    /// Environments, as indices of texts.
     pub environments: Vec<Vec<u32>>,
     /// The units in the order in which they began; the command is the first.
     pub units: Vec<Entry>,
@@ -56,10 +56,10 @@ pub struct Mode {
     pub refresh: bool,
 }
 
-/// One unit of a run. Texts are numbers, see [`Run::text`].
+/// One unit of a run. Texts are indices, see [`Run::text`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The number of the unit that executed it, from 1; 0 for the command itself.
+    /// Number of the unit that executed it, from 1; 0 for the command itself.
     pub above: u32,
     /// The program whose policy counts.
     pub program: u32,
@@ -67,13 +67,13 @@ pub struct Entry {
     pub argv: Vec<u32>,
     /// Working directory.
     pub cwd: u32,
-    /// Number of its environment.
+    /// Index of its environment.
     pub environment: u32,
-    /// Files it was started from, with the beginning of their digests.
+    /// Files from which it was started, with prefixes of their digests.
     pub images: Vec<(u32, [u8; 8])>,
-    /// The beginning of [`crate::key::machine::digest`].
+    /// Prefix of [`crate::key::machine::digest`].
     pub machine: [u8; 8],
-    /// Lines of `/proc/PID/status` that are in the key.
+    /// Lines of `/proc/PID/status` in the key.
     pub process: u32,
     /// Resource limits, as 8-byte words.
     pub limits: u32,
@@ -81,74 +81,74 @@ pub struct Entry {
     pub descriptors: Vec<u32>,
     /// Its weak key, if it has one.
     pub key: Option<Digest>,
-    /// When it began, in µs since the run did.
+    /// Its start in µs since the start of the run.
     pub began_us: u64,
-    /// How long it took, in µs.
+    /// Its duration in µs.
     pub wall_us: u64,
     /// Why it was not skipped.
     pub miss: Missed,
     /// Its result; `None` if the command ended before.
     pub fate: Option<Fate>,
-    /// The number of its result in the store, if it was stored.
+    /// The serial number of its result, if it was stored.
     pub serial: u64,
     /// Names that it wrote, made or removed itself.
     pub outputs: Vec<u32>,
 }
 
 impl Run {
-    /// Reads a run.
+    /// Decodes a run.
     ///
     /// # Errors
-    /// Where the bytes are none.
+    /// Fails if the bytes are no valid run.
     pub fn decode(bytes: &[u8]) -> postcard::Result<Self> {
         postcard::from_bytes(bytes)
     }
 
-    /// Six hexadecimal digits that name the run.
+    /// Returns six hexadecimal digits that identify the run.
     pub fn id(&self) -> String {
         let mut bytes = self.began.to_le_bytes().to_vec();
         bytes.extend(self.pid.to_le_bytes());
         format!("{:06x}", xxhash_rust::xxh3::xxh3_64(&bytes) & 0xff_ffff)
     }
 
-    /// The text with this number; empty if there is none.
+    /// Returns the text with this index; empty if there is none.
     pub fn text(&self, number: u32) -> &[u8] {
         self.texts.get(number as usize).map_or(&[], |text| text)
     }
 
-    /// The unit with this number, from 1.
+    /// Returns the unit with this number, from 1.
     pub fn unit(&self, number: u32) -> Option<&Entry> {
         self.units.get((number as usize).checked_sub(1)?)
     }
 
-    /// The numbers of all units with the units.
+    /// Returns all units with their numbers.
     pub fn numbered(&self) -> impl Iterator<Item = (u32, &Entry)> {
         (1..).zip(&self.units)
     }
 
-    /// A unit's arguments.
+    /// Returns a unit's arguments.
     pub fn argv(&self, unit: &Entry) -> Vec<Vec<u8>> {
         let text = |number: &u32| self.text(*number).to_vec();
         unit.argv.iter().map(text).collect()
     }
 
-    /// A unit's command in at most about `limit` characters.
+    /// Returns a unit's command in at most about `limit` characters.
     pub fn command(&self, unit: &Entry, limit: usize) -> String {
         abbreviate::command(&secrets::shown(self.argv(unit)), limit)
     }
 
-    /// The directory of the command.
+    /// Returns the directory of the command.
     pub fn directory(&self) -> &Path {
         let cwd = self.unit(1).map_or(&[][..], |unit| self.text(unit.cwd));
         Path::new(OsStr::from_bytes(cwd))
     }
 
-    /// How deep a unit is below the command.
+    /// Returns the depth of a unit below the command.
     pub fn depth(&self, number: u32) -> u32 {
         let above = |number| self.unit(number).map_or(0, |unit| unit.above);
         let mut depth = 0;
         let mut at = above(number);
-        // Whatever was stored: a unit is above later ones only.
+        // Guards against damaged data, in which a unit may be its own ancestor.
         while at != 0 && depth < self.units.len() as u32 {
             depth += 1;
             at = above(at);
@@ -156,7 +156,8 @@ impl Run {
         depth
     }
 
-    /// Time saved by skipping, in µs: the recorded times less the time that skipping took.
+    /// Returns the time saved by skipping, in µs: the recorded durations minus the time that
+    /// skipping took.
     pub fn saved_us(&self) -> i64 {
         let saved = |unit: &Entry| match unit.fate {
             Some(Fate::Hit {
@@ -170,12 +171,12 @@ impl Run {
     }
 }
 
-/// All runs that are remembered, oldest first.
+/// All runs in the journal, oldest first.
 #[derive(Debug, Default)]
 pub struct History {
     /// The runs.
     pub runs: Vec<Run>,
-    /// Places in the journal that cannot be read.
+    /// Number of unreadable positions in the journal.
     pub damaged: u64,
 }
 
@@ -183,7 +184,7 @@ impl History {
     /// Reads the journal of a store.
     ///
     /// # Errors
-    /// Where it cannot be read at all.
+    /// Fails if it cannot be read at all.
     pub fn read(store: &Store) -> Result<Self> {
         let (bodies, mut damaged) = store.journal()?;
         let mut runs: Vec<Run> = Vec::with_capacity(bodies.len());
@@ -197,12 +198,12 @@ impl History {
         Ok(Self { runs, damaged })
     }
 
-    /// The place of the run that a user means who is in the directory `here`: the beginning
-    /// of an id, `-N` for the Nth before the last there, or nothing for the last there. Where
-    /// nothing ran, those of everywhere count.
+    /// Returns the index of the run that a user in the directory `here` names: the prefix of an
+    /// id, `-N` for the Nth before the last one there, or nothing for the last one there. If no
+    /// command ran there, runs of all directories count.
     ///
     /// # Errors
-    /// Why there is no such run, in words.
+    /// The reason why there is no such run.
     pub fn find(&self, name: Option<&str>, here: &Path) -> std::result::Result<usize, String> {
         let last = self.runs.len().checked_sub(1).ok_or(
             "no run is remembered: pcache writes down what it does as soon as it runs something",
@@ -242,13 +243,13 @@ impl History {
     }
 }
 
-/// Reads bytes that claim to be a journal; never panics.
+/// Reads untrusted bytes as a journal; never panics.
 #[doc(hidden)]
 pub fn check_journal(bytes: &[u8]) {
     for run in crate::store::runs_in(bytes) {
         let _ = Run::decode(&run);
     }
-    // What a fuzzer cannot get past the checksum to.
+    // The part that a fuzzer cannot reach behind the checksum.
     let _ = Run::decode(bytes);
 }
 

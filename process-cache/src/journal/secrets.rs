@@ -1,9 +1,9 @@
 //! Keeps values that may be secret out of the journal.
 //!
-//! A variable is secret by its name (`GITHUB_TOKEN`), an option likewise
-//! (`--password=x`), and any text with a password in a URL or with the beginning of
-//! a well-known kind of token. Such a text is stored as its name, a NUL byte, which
-//! no argument or variable has, and four bytes of a digest.
+//! Variables are secret by their name (`GITHUB_TOKEN`), and so are options (`--password=x`). So is
+//! any text with a password in a URL, or with the prefix of a well-known kind of token. Such a
+//! text is stored as its name, a NUL byte, which no argument or variable contains, and four bytes
+//! of a digest.
 
 /// Parts of names of secrets.
 const NAMES: &[&str] = &[
@@ -23,7 +23,7 @@ const NAMES: &[&str] = &[
     "SIGNATURE",
     "BEARER",
 ];
-/// How some kinds of tokens begin.
+/// Prefixes of some kinds of tokens.
 const TOKENS: &[&str] = &[
     "ghp_",
     "gho_",
@@ -39,10 +39,10 @@ const TOKENS: &[&str] = &[
     "eyJ",
     "-----BEGIN",
 ];
-/// Longer texts are stored as if they were secret, only their beginning being kept.
+/// Longer texts are stored like secrets, with their beginning only (bytes).
 const LONG: usize = 4096;
 
-/// The text as it may be written down.
+/// Returns the text in the form to store.
 pub fn masked(text: &[u8]) -> Vec<u8> {
     let split = text.iter().position(|&byte| byte == b'=');
     let (name, value) = match split {
@@ -103,13 +103,13 @@ fn with_digest(name: &[u8], text: &[u8]) -> Vec<u8> {
     out
 }
 
-/// The name of a masked text; nothing if it is none.
+/// Returns the name of a masked text; `None` for other texts.
 pub fn name_of_masked(text: &[u8]) -> Option<&[u8]> {
     let at = memchr::memchr(0, text)?;
     Some(&text[..at])
 }
 
-/// A stored text for people.
+/// Formats a stored text for display.
 pub fn show(text: &[u8]) -> String {
     match name_of_masked(text) {
         Some(b"") => "(not shown)".to_owned(),
@@ -118,7 +118,7 @@ pub fn show(text: &[u8]) -> String {
     }
 }
 
-/// Stored arguments for people.
+/// Formats stored arguments for display.
 pub fn shown(argv: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     let one = |text: Vec<u8>| match name_of_masked(&text) {
         Some(_) => show(&text).into_bytes(),
@@ -127,8 +127,8 @@ pub fn shown(argv: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
     argv.into_iter().map(one).collect()
 }
 
-/// The arguments with what may be secret masked: also what follows an option whose
-/// name says so.
+/// Masks possible secrets in arguments, including the argument after an option with a secret's
+/// name.
 pub fn masked_argv(argv: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let mut secret = false;
     argv.iter()
