@@ -1,9 +1,9 @@
 //! Skips processes whose inputs are unchanged: the library behind `pcache`.
 //!
-//! A program run under pcache is a tree of *exec-units*: a unit lasts from a
-//! successful execve to the exit of all it started that did not execute
-//! something else. Each unit is stored as what it *observed* (facts) and what it
-//! *left behind* (an outcome), and is skipped when the same facts hold again.
+//! A program run under pcache is a tree of *exec-units*. A unit lasts from a successful execve to
+//! the exit of all processes that it started and that did not exec. Each unit is stored as its
+//! observations (*facts*) and its effects (*outcome*), and is skipped when the same facts hold
+//! again.
 //!
 //! # Layers
 //!
@@ -24,12 +24,12 @@
 //! | 11 | `explain` | why units ran again, as text and as a page |
 //! | 12 | `cli` | the command line |
 //!
-//! **Invariant:** what is not understood is an [`engine::unit::UncacheableReason`]. A unit that has
-//! one runs and is not stored; its behaviour never changes.
+//! **Invariant:** everything that pcache does not understand is an
+//! [`engine::unit::UncacheableReason`]. A unit with such a reason runs and is not stored; its
+//! behaviour never changes.
 //!
-//! The modules are public so that the binary, the tests, the benchmarks and the
-//! fuzz targets can use them; there is no promise of stability. A fact can be
-//! asked without any of the rest:
+//! The modules are public for the binary, the tests, the benchmarks and the fuzz targets; there is
+//! no promise of stability. A fact can be queried without the rest:
 //!
 //! ```
 //! use process_cache::model::fact::{Answer, Query};
