@@ -198,7 +198,7 @@ pub enum Outcome {
     NoArm,
     /// An observed number or truth value.
     Value(u64),
-    /// A lock was acquired that nobody had acquired before.
+    /// A lock was acquired that no thread had acquired before.
     First,
     /// A lock was acquired that the same thread had acquired last.
     Again,

@@ -268,7 +268,7 @@ fn undefine(input: &mut &[u8]) -> Option<Symbol> {
 
 /// The number of a thread that has this one in a log; `None` if none can have it.
 const fn thread_number(number: u32) -> Option<u32> {
-    /// The last number, which all have that nobody knows, while there were twice as many.
+    /// The last number, of all unknown threads, in logs where twice as many numbers were possible.
     const ONCE_LAST: u32 = (1 << 24) - 1;
     match number {
         ONCE_LAST => Some(ThreadId::LIMIT - 1),

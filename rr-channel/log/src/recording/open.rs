@@ -26,7 +26,7 @@ pub fn session_header(program: &str) -> String {
     format!("{TITLE}{VERSION}\nprogram {program}\n")
 }
 
-/// The line that says of a process who started it.
+/// The line that names the thread which started a process.
 pub fn process_line(process: &StartedProcess) -> String {
     let (number, thread, count) = (process.number, process.thread.0, process.count);
     format!("process {number} {thread} {count}\n")
