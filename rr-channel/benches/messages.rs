@@ -80,7 +80,7 @@ fn messages(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// Locks that nobody else wants.
+/// Locks without contention.
 fn locks(criterion: &mut Criterion) {
     let mode = format!("{:?}", rr_channel::mode()).to_lowercase();
     macro_rules! group {

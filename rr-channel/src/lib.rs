@@ -127,7 +127,7 @@
 //! | 7 | `ipc_channel`, `raw_locks` | drop-in for channels between processes; what the locks of parking_lot have in common |
 //! | 8 | `parking_lot`, `parking_lot_13` | drop-ins for the locks of parking_lot |
 
-// Otherwise a replay would take threads for each other, and nobody would know why.
+// Otherwise a replay would confuse threads, without a visible cause.
 #[cfg(all(
     feature = "interpose",
     any(target_feature = "crt-static", not(target_env = "gnu")),

@@ -32,7 +32,7 @@ const AFTER_ALONE: i32 = 64;
 #[derive(Debug)]
 pub(super) struct Gathering {
     is_on: bool,
-    /// How many messages are there at least, if nobody else takes them.
+    /// How many messages are there at least, if no other receiver takes them.
     stock: AtomicUsize,
     /// How long to pause when there is nothing; below zero, how many receives do without.
     patience: AtomicI32,

@@ -149,7 +149,7 @@ fn halves<T>(
     capacity: Option<usize>,
     in_order: Option<InOrder<T>>,
 ) -> (Sender<T>, Receiver<T>) {
-    // Without capacity, nobody meets a receiver that only looks.
+    // Without capacity, no partner meets a receiver that only looks.
     let (bell, rings) = (chaos::is_on() && capacity != Some(0))
         .then(raw::unbounded)
         .unzip();
@@ -378,14 +378,14 @@ impl<T> Receiver<T> {
     /// none that is worth to be waited for. Of several receivers that wait for one, the one may
     /// have it that may run, and not the one that has waited for longest.
     ///
-    /// Each message rings once. Who takes one has heard one ring at most; and who has heard one
-    /// looks for a message after that, and takes it if there is one. So somebody hears of each
-    /// message that is left. Rings too many are listened to in vain.
+    /// Each message rings once. A receiver that takes a message has heard one ring at most. A
+    /// receiver that has heard one looks for a message after that, and takes it if there is one.
+    /// So a receiver hears of each message that is left. Surplus rings are listened to in vain.
     #[cold]
     #[track_caller]
     fn listen(&self, native: Native) {
         let Some(rings) = &self.shared.rings else {
-            // Where others are met, nobody can look first.
+            // In a channel without capacity, a thread cannot look first.
             chaos::point();
             return;
         };
@@ -400,7 +400,7 @@ impl<T> Receiver<T> {
                 Native::Block | Native::Try => rings.recv().is_ok(),
             };
             if !has_heard {
-                // It is too late, or nobody sends any more: upstream says so.
+                // It is too late, or no sender is left: upstream says so.
                 break;
             }
         }

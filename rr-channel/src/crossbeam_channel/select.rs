@@ -464,7 +464,7 @@ impl<'a> Recorded<'a> {
             if picked.is_some() {
                 return Some(picked);
             }
-            // Without capacity, nobody meets a thread that only looks.
+            // Without capacity, no partner meets a thread that only looks.
             if self.arms.iter().any(|arm| arm.meets) {
                 return None;
             }

@@ -61,8 +61,8 @@ const EAGER: u32 = 8;
 /// The shortest and the longest pause between looks.
 const PAUSES: (Duration, Duration) = (Duration::from_micros(20), Duration::from_millis(1));
 
-/// Initial priorities are from here on, those after a change are from half of that on,
-/// and who tried the others' patience is below.
+/// Initial priorities are from here on, those after a change are from half of that on, and threads
+/// that exceeded the others' patience are below.
 const INITIAL: u64 = 1 << 63;
 const CHANGED: u64 = INITIAL / 2;
 
@@ -149,7 +149,7 @@ pub(crate) fn is_on() -> bool {
     ON.load(Ordering::Relaxed)
 }
 
-/// From here on, nobody is held back: the others are threads of another process.
+/// From here on, no thread is held back: the others are threads of another process.
 pub(crate) fn stop() {
     ON.store(false, Ordering::Relaxed);
 }
@@ -174,7 +174,7 @@ pub(crate) fn expect(dti: &Dti) {
 
 /// The calling thread has created a thread.
 pub(crate) fn created() {
-    // Who has used nothing of this crate yet is not made known by this.
+    // A thread that has not used this crate yet is not registered by this.
     if is_on() && matches!(PLACE.try_with(Cell::get), Ok(Some(_))) {
         hold_back();
     }
@@ -226,9 +226,8 @@ pub(crate) fn dice() -> u64 {
 
 /// In a replay, how long threads are delayed at most, in microseconds.
 const DELAY: u64 = 500;
-/// How long all threads together are delayed before delays become rare, so that a long replay
-/// ends, and one on a busy machine, where whoever yields gets the processor back after
-/// milliseconds.
+/// How long all threads together are delayed before delays become rare. So a long replay ends,
+/// also on a busy machine, where a thread that yields gets the processor back after milliseconds.
 const OFTEN: Duration = Duration::from_secs(2);
 
 static SHAKES: AtomicBool = AtomicBool::new(false);

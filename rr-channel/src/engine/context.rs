@@ -259,8 +259,8 @@ pub(crate) struct Suspended {
     foreign_children: u32,
 }
 
-/// The calling thread is nobody from now on, until it becomes somebody: at its next use of
-/// this crate, or by [`resume`].
+/// Detaches the calling thread's identity. The thread gets one again at its next use of this crate,
+/// or by [`resume`].
 pub(crate) fn suspend() -> Suspended {
     let context = CONTEXT.try_with(|context| context.try_borrow_mut().ok()?.take());
     let mut context = context.ok().flatten();
@@ -277,10 +277,10 @@ pub(crate) fn suspend() -> Suspended {
     }
 }
 
-/// The calling thread is who it was again. Whoever it is now ends, unless that was
+/// Gives the calling thread its earlier identity again. Its current one ends, unless that was
 /// [suspended](suspend) too.
 pub(crate) fn resume(suspended: Suspended) {
-    // Dropped where it still is who it was.
+    // Dropped while the thread still has the ending identity.
     let ended = CONTEXT.try_with(|context| context.try_borrow_mut().ok()?.take());
     drop(ended);
     let Suspended {
@@ -308,16 +308,16 @@ pub(crate) fn dti() -> Option<Dti> {
     with(|context| context.dti.clone())
 }
 
-/// The calling thread, the only one of a new process made by fork(2), logs no more, and
-/// follows no log. It has no number, until it gets one.
+/// Detaches the calling thread, the only one of a new process made by fork(2), from its log: it
+/// logs no more, and follows no log. It has no number, until it gets one.
 pub(crate) fn forget_log() {
     HOT.with(|hot| hot.disarm());
     ID.set(UNKNOWN.0);
     NEXT.set(Tag::new(UNKNOWN, NEXT.get().number()));
 }
 
-/// The calling thread, the only one of a new process that has begun a session of its own,
-/// is nobody, until it becomes somebody.
+/// Drops the identity of the calling thread, the only one of a new process that has begun a
+/// session of its own. It gets another one at its next use of this crate.
 pub(crate) fn begin_anew() {
     let old = CONTEXT.try_with(|context| context.try_borrow_mut().ok()?.take());
     // Its logs are the parent's.
@@ -332,7 +332,7 @@ fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
         first_use();
     }
     if sys::is_forked() {
-        // If this process is to begin one of its own, who the thread was is over.
+        // If this process is to begin a session of its own, the thread's earlier identity is over.
         session();
     }
     CONTEXT
@@ -346,7 +346,7 @@ fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
         .flatten()
 }
 
-/// The calling thread, if nobody said who it is.
+/// The calling thread's identity, if none was assigned to it.
 fn current_thread() -> Who {
     if let Some(task) = pool::task() {
         return Who::Known(task);

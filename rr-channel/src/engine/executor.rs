@@ -84,12 +84,12 @@ pub fn worker<R>(meanwhile: Meanwhile, f: impl FnOnce() -> R) -> R {
     f()
 }
 
-/// Whether somebody takes the calling thread's part while it waits.
+/// Whether another thread takes the calling thread's part while it waits.
 pub(crate) fn has_part() -> bool {
     matches!(MEANWHILE.try_with(Cell::get), Ok(Some(_)))
 }
 
-/// Runs `wait`, and has somebody take the calling thread's part meanwhile.
+/// Runs `wait`, and has another thread take the calling thread's part meanwhile.
 pub(crate) fn hand_over(wait: &mut dyn FnMut()) {
     match MEANWHILE.try_with(Cell::get) {
         Ok(Some(meanwhile)) => {
@@ -101,8 +101,9 @@ pub(crate) fn hand_over(wait: &mut dyn FnMut()) {
     }
 }
 
-/// Runs `f`, in which the calling thread blocks until a pool has done something. In a replay
-/// the pool may need what other tasks do first, so somebody takes the thread's part.
+/// Runs `f`, in which the calling thread blocks until a pool has done something. In a replay the
+/// pool may need the results of other tasks first, so another thread takes the calling thread's
+/// part.
 pub fn block(f: impl FnOnce()) {
     let mut f = Some(f);
     let mut wait = || {

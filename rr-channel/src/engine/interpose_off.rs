@@ -6,7 +6,7 @@ use crate::engine::seats::Seat;
 use crate::engine::session;
 use crate::recorder::process::Variables;
 
-/// Places are worked out and given to nobody.
+/// Positions are worked out and not used.
 pub(crate) const fn link() {
     let _: fn() -> Option<Seat> = context::next_seat;
     let _: [fn() -> Option<Variables>; 2] = [session::next_process, session::next_program];

@@ -133,7 +133,7 @@ unsafe extern "C" fn posix_spawnp(
     }
 }
 
-/// Starts a process by `spawn`, with an environment that tells it who it is.
+/// Starts a process by `spawn`, with an environment that tells it its identity.
 ///
 /// # Safety
 /// As of [`with_told`]; `pid` is null, or written by `spawn` where that returns zero.
@@ -245,8 +245,8 @@ unsafe fn execute(
     }
 }
 
-/// Calls `f` with the environment `given`, in which a new process is `told` who it is, if
-/// there is something to be told.
+/// Calls `f` with the environment `given`, in which a new process is `told` its identity, if it
+/// has one.
 ///
 /// # Safety
 /// `given` is an array of strings that ends with a null pointer, or is null itself.

@@ -81,7 +81,7 @@ impl Word {
 }
 
 impl Order {
-    /// The order of a lock that nobody has acquired yet.
+    /// The order of a lock that no thread has acquired yet.
     pub(crate) const fn new() -> Order {
         Order {
             word: AtomicU64::new(0),
@@ -105,7 +105,7 @@ impl Order {
         (word.ticket() > 0).then(|| word.owner())
     }
 
-    /// Tells it from other locks while somebody uses it.
+    /// Tells it from other locks while a thread uses it.
     pub(crate) fn address(&self) -> usize {
         std::ptr::from_ref(self).addr()
     }
@@ -203,8 +203,8 @@ impl Order {
         }
     }
 
-    /// Counts an acquisition by `id`, in a replay; what was there before. Whoever looks
-    /// afterwards whether somebody waits for that sees who began to wait before.
+    /// Counts an acquisition by `id`, in a replay; returns the word before it. A caller that looks
+    /// afterwards for waiting threads sees all that began to wait before.
     #[inline]
     pub(crate) fn count(&self, id: ThreadId) -> Word {
         let mut word = self.word();

@@ -35,7 +35,7 @@ use crate::recorder::tag::Tag;
 /// A piece of work, or a pool, in the tree of names.
 #[derive(Debug)]
 enum Node {
-    /// A pool that belongs to nobody.
+    /// A pool that belongs to no thread.
     Root(Dti),
     /// A child of a thread.
     OfThread(Dti, u32),
@@ -46,7 +46,7 @@ enum Node {
 pub(crate) struct Task {
     node: Node,
     children: AtomicU32,
-    /// How many jobs it has handed out as [who it performs](BASE).
+    /// How many jobs it has handed out as [the task that it performs](BASE).
     jobs: AtomicU64,
 }
 
@@ -59,7 +59,7 @@ impl Task {
         }
     }
 
-    /// The next child of whoever the calling thread is.
+    /// The next child of the calling thread's current identity.
     pub(crate) fn next() -> Task {
         let parent = TASK.try_with(|task| task.borrow().clone()).ok().flatten();
         Task::new(match parent {
@@ -111,11 +111,11 @@ thread_local! {
     static SELF: Cell<Option<ThreadId>> = const { Cell::new(None) };
     /// Whether it is a pool's.
     static IS_POOLS: Cell<bool> = const { Cell::new(false) };
-    /// The task of an executor that it performs, and where among the layers that is put off
-    /// when the task performs something itself. For pools, that is who hands out jobs: which
-    /// thread polls the task is nowhere in a log.
+    /// The task of an executor that it performs, and the layer that is put off when the task
+    /// performs something itself. For pools, this task hands out the jobs: the log does not say
+    /// which thread polls the task.
     static BASE: RefCell<Option<(Arc<Task>, usize)>> = const { RefCell::new(None) };
-    /// Whether a pool that is made belongs to nobody.
+    /// Whether a new pool belongs to no thread.
     static GLOBAL: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -138,7 +138,7 @@ fn put_off() -> Layer {
 }
 
 fn take_up(layer: Layer) {
-    // Whoever ends here still is the task.
+    // The ending context still has the identity of the task.
     context::resume(layer.who);
     let _ = TASK.try_with(|task| *task.borrow_mut() = layer.task);
 }
@@ -151,7 +151,8 @@ pub(crate) fn perform<R>(task: &Arc<Task>, f: impl FnOnce() -> R) -> R {
     perform_part(task, None, f)
 }
 
-/// Runs `f` as `task`, who is `kept` before and afterwards; without that, it ends.
+/// Runs `f` as `task`, whose identity is `kept` before and afterwards; without `kept`, the task
+/// ends.
 pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnOnce() -> R) -> R {
     struct Leave<'a> {
         kept: Option<&'a Kept>,
@@ -172,7 +173,7 @@ pub(crate) fn perform_part<R>(task: &Arc<Task>, kept: Option<&Kept>, f: impl FnO
             }
         }
     }
-    // Where the thread is being torn down, it stays who it is.
+    // A thread that is being torn down keeps its identity.
     if LAYERS.try_with(|_| ()).is_err() || TASK.try_with(|_| ()).is_err() {
         return f();
     }
@@ -318,12 +319,12 @@ pub enum Next<J> {
 pub struct Pool<J> {
     task: Option<Arc<Task>>,
     threads: usize,
-    /// In a replay, the jobs that nobody has taken yet.
+    /// In a replay, the jobs that no thread has taken yet.
     ready: Mutex<FxHashMap<Tag, J>>,
 }
 
-/// Runs `f`, which makes a pool that belongs to the whole program: its name does not depend
-/// on who happens to need it first.
+/// Runs `f`, which makes a pool that belongs to the whole program: its name does not depend on the
+/// thread that needs it first.
 pub fn global<R>(f: impl FnOnce() -> R) -> R {
     struct Restore(bool);
     impl Drop for Restore {
@@ -377,7 +378,7 @@ impl<J> Pool<J> {
         lock(&self.ready)
     }
 
-    /// In a replay, keeps `job` for whoever is to take it; otherwise gives it back, to be
+    /// In a replay, keeps `job` for the thread that is to take it; otherwise gives it back, to be
     /// queued as ever.
     pub fn post(&self, name: &Job, job: J) -> Option<J> {
         let (Session::Replay(engine), Some(named), false) = (session(), &name.0, fork::is_fork())
@@ -389,7 +390,7 @@ impl<J> Pool<J> {
         None
     }
 
-    /// In a replay, takes back what was [posted](Pool::post), if nobody has taken it.
+    /// In a replay, takes back the [posted](Pool::post) job, if no thread has taken it.
     pub fn reclaim(&self, name: &Job) -> Option<J> {
         let named = name.0.as_ref()?;
         self.ready().remove(&named.tag)

@@ -32,7 +32,7 @@ thread_local! {
     static EARLIER: RefCell<Vec<(Op, Fixed)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `f`, in which random bytes are nobody's business.
+/// Runs `f`, in which random bytes are neither recorded nor replayed.
 pub(crate) fn apart<T>(f: impl FnOnce() -> T) -> T {
     struct Restore(bool);
     impl Drop for Restore {

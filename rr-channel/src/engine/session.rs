@@ -221,7 +221,7 @@ pub(crate) fn forking(fork: impl FnOnce() -> i32) -> i32 {
             home,
         })
     });
-    // Whoever holds these does not exist in the child.
+    // The holder of these locks does not exist in the child.
     let result = match (&left, session()) {
         (Some(_), Session::Record(recorder)) => {
             let _names = lock(&recorder.names);

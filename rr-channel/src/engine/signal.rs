@@ -51,7 +51,7 @@ impl LastSignal {
         Signal(Tag::from_bits(self.0.load(Ordering::Acquire)))
     }
 
-    /// To be called before anybody is woken.
+    /// To be called before any thread is woken.
     pub(crate) fn set(&self, signal: Signal) {
         self.0.store(signal.0.bits(), Ordering::Release);
     }

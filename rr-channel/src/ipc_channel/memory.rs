@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::wire::{Handle, Kind, Read, other_kind, read_handle, write_handle};
 
-/// Memory that is shared with whoever receives it.
+/// Memory that is shared with its receivers.
 #[derive(Clone, PartialEq)]
 pub struct IpcSharedMemory(raw::IpcSharedMemory);
 
@@ -38,7 +38,7 @@ impl IpcSharedMemory {
     /// The bytes, to be changed.
     ///
     /// # Safety
-    /// As upstream's: nobody else reads or writes them meanwhile, also in other processes.
+    /// As upstream's: no other code reads or writes them meanwhile, also in other processes.
     pub unsafe fn deref_mut(&mut self) -> &mut [u8] {
         // SAFETY: the caller's promise is the one that upstream wants.
         unsafe { self.0.deref_mut() }

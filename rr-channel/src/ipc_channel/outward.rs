@@ -25,7 +25,7 @@ use super::now::{Now, new_id, now};
 use crate::platform::lock::lock;
 use crate::sync;
 
-/// How long somebody waits for another one's send.
+/// How long a thread waits for another one's send.
 const PATIENCE: Duration = Duration::from_millis(50);
 
 static TURN: sync::Mutex<()> = sync::Mutex::new(());

@@ -408,7 +408,7 @@ impl IpcReceiverSet {
         let (tag, content) = if sent_here(|channels| channels.contains(&member.id)) {
             match content.to::<Untyped>() {
                 Ok(Untyped(packet)) => (packet.tag, Content::Packet(packet)),
-                // A stamp that lists handles which are not there: nobody of ours wrote it.
+                // A stamp that lists handles which are not there: this crate did not write it.
                 Err(_) => (None, Content::Packet(Packet::of_bytes(Vec::new()))),
             }
         } else {

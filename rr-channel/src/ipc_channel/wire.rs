@@ -464,7 +464,7 @@ impl<'de> Deserialize<'de> for Untyped {
     }
 }
 
-/// Upstream's messages ask for it; nobody writes one.
+/// Upstream's messages ask for it; no code writes one.
 impl Serialize for Untyped {
     fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
         Err(ser::Error::custom("a message that was received"))

@@ -45,7 +45,7 @@ pub struct Condvar {
 }
 
 impl Condvar {
-    /// Creates a condition variable that nobody waits for.
+    /// Creates a condition variable without waiting threads.
     #[inline]
     pub const fn new() -> Self {
         Condvar {

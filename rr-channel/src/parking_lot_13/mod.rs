@@ -42,7 +42,7 @@ lock_aliases!();
 /// A condition variable.
 pub type Condvar = lock_api::Condvar<RawCondvar>;
 
-/// A lock for many readers or one writer, which lets readers in who read already.
+/// A lock for many readers or one writer, which admits threads again that read already.
 pub type RecursiveRwLock<T> = lock_api::RwLock<RawRwLockRecursive, T>;
 /// Holds a [`RecursiveRwLock`] for reading until it is dropped.
 pub type RecursiveRwLockReadGuard<'a, T> = lock_api::RwLockReadGuard<'a, RawRwLockRecursive, T>;

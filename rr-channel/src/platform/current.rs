@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "a reference kept in an atomic pointer")]
 //! A value of the whole process, which a child made by fork(2) replaces by its own.
 //!
-//! Whoever asked before the fork may still hold the parent's value: it stays.
+//! A caller that asked before the fork may still hold the parent's value, so that value stays.
 //!
 //! **Safety** rests on: a pointer that is not null came from a box that was leaked by
 //! [`Current::set_boxed`], so what it points to lives as long as the process.

@@ -78,8 +78,8 @@ impl<T> Deref for SpinGuard<'_, T> {
 
     #[inline(always)]
     fn deref(&self) -> &T {
-        // SAFETY: nobody else reaches the value while this exists, and it is borrowed
-        // only through this.
+        // SAFETY: no other thread reaches the value while this exists, and it is borrowed only
+        // through this.
         unsafe { &*self.lock.value.get() }
     }
 }

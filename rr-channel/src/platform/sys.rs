@@ -89,7 +89,7 @@ impl<T> Pages<T> {
 
 impl<T> Drop for Pages<T> {
     fn drop(&mut self) {
-        // SAFETY: the mapping that `of` made; nobody uses it any more.
+        // SAFETY: the mapping that `of` made; it is not used after this.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
     }
 }

@@ -79,7 +79,8 @@ pub(crate) const REPORT: &str = "RR_CHANNEL_REPORT";
 pub(crate) const PROCESS: &str = "RR_CHANNEL_PROCESS";
 /// The unsent messages of the processes of a replay; the starting process has read them.
 const UNSENT: &str = "RR_CHANNEL_OWED";
-/// No execve(2) fails for a variable of this length; who is not told reads it himself.
+/// No execve(2) fails for a variable of this length; a process that is not told reads the logs
+/// itself.
 const MOST_UNSENT: usize = 8192;
 
 /// This process's place in a recording.

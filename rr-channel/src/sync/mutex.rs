@@ -166,7 +166,7 @@ impl<T: ?Sized> Mutex<T> {
         self.raw.clear_poison();
     }
 
-    /// Returns the content, which nobody else can refer to.
+    /// Returns the content, to which no other reference exists.
     ///
     /// # Errors
     /// If the mutex is poisoned; the error holds the reference.

@@ -118,7 +118,7 @@ impl Attempts {
 
     /// Runs an initialization that is the calling thread's to run, in a replay.
     pub(crate) fn perform<R>(&self, engine: &Engine, f: impl FnOnce() -> R) -> R {
-        /// Tells those who wait for a failure.
+        /// Notifies threads that wait for a failure.
         struct Failure<'a>(&'a Attempts, &'a Engine);
         impl Drop for Failure<'_> {
             fn drop(&mut self) {

@@ -62,7 +62,7 @@ impl<T> OnceLock<T> {
         }
     }
 
-    /// The content, which nobody else can refer to.
+    /// The content, to which no other reference exists.
     #[inline]
     pub fn get_mut(&mut self) -> Option<&mut T> {
         self.raw.get_mut()

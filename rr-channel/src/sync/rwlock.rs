@@ -99,7 +99,7 @@ impl<T: ?Sized> RwLock<T> {
         }
     }
 
-    /// Acquires the lock for writing, blocking until nobody holds it.
+    /// Acquires the lock for writing, blocking until no thread holds it.
     ///
     /// # Errors
     /// If a writer panicked; the error holds the guard.
@@ -124,7 +124,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Attempts to acquire the lock for writing, without blocking.
     ///
     /// # Errors
-    /// If somebody holds the lock; or if it is poisoned, where the error holds the guard.
+    /// If a thread holds the lock; or if it is poisoned, where the error holds the guard.
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
         match session() {
@@ -192,7 +192,7 @@ impl<T: ?Sized> RwLock<T> {
         self.raw.clear_poison();
     }
 
-    /// Returns the content, which nobody else can refer to.
+    /// Returns the content, to which no other reference exists.
     ///
     /// # Errors
     /// If the lock is poisoned; the error holds the reference.

@@ -20,7 +20,7 @@ use crate::engine::session::{Session, session};
 use crate::engine::signal::{LastSignal, Signal};
 
 thread_local! {
-    /// Where those who unpark this thread say so.
+    /// The notifications of threads that unpark this one.
     static UNPARKED: OnceCell<Arc<LastSignal>> = const { OnceCell::new() };
     /// The notification that this thread woke from last.
     static SEEN: Cell<Signal> = const { Cell::new(Signal::NONE) };
@@ -77,7 +77,7 @@ impl fmt::Debug for Thread {
     }
 }
 
-/// A place for a thread-to-be, where those who unpark it say so.
+/// A place for a new thread's notifications, from threads that unpark it.
 pub(super) fn new_unparked() -> Option<Arc<LastSignal>> {
     session().recorder()?;
     Some(Arc::new(LastSignal::new()))

@@ -53,7 +53,7 @@ fn next_child() -> Child {
 }
 
 impl Child {
-    /// Has `spawn` spawn a thread that runs `f` and knows who it is.
+    /// Has `spawn` spawn a thread that runs `f` and knows its identity.
     fn spawn<F, R>(self, f: F, spawn: impl FnOnce(Told<F>) -> R) -> (R, Child) {
         if let Some(dti) = &self.dti {
             chaos::expect(dti);

@@ -81,7 +81,7 @@ fn lost_update() -> bool {
     *count.lock().unwrap() != 2
 }
 
-/// A flag is down for one of many steps, and somebody looks just then.
+/// A flag is down for one of many steps, and another thread looks just then.
 fn late_change() -> bool {
     let flag = Arc::new(Mutex::new(true));
     let (s, r) = unbounded::<()>();
@@ -129,7 +129,7 @@ fn stop_overtakes() -> bool {
     server.join().unwrap() != 20
 }
 
-/// No bug; whoever is held back too long here makes the other spin for ever.
+/// No bug; a thread that is held back too long here makes the other spin for ever.
 fn spinning() -> bool {
     use std::sync::atomic::{AtomicU32, Ordering};
     let turn = Arc::new(AtomicU32::new(0));
@@ -150,7 +150,7 @@ fn spinning() -> bool {
     false
 }
 
-/// No bug; threads wait for each other in ways that nobody wrapped.
+/// No bug; threads wait for each other in ways that this crate does not wrap.
 fn foreign_wait() -> bool {
     let barrier = Arc::new(std::sync::Barrier::new(3));
     let lock = Arc::new(Mutex::new(0));

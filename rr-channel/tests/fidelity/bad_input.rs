@@ -32,8 +32,8 @@ fn an_unwritable_directory_runs_as_if_off() {
     assert!(run.stderr.contains("cannot record to"), "{}", run.stderr);
 }
 
-/// The limit of a file's size stands for the size of a disk: to whoever writes it is an error
-/// as well, and everybody may set it.
+/// The limit of a file's size stands for the size of a disk: exceeding it is a write error as
+/// well, and any user may set it.
 #[test]
 fn a_full_disk_ends_the_recording_and_not_the_program() {
     for (blocks, says) in [

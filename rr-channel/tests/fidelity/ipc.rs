@@ -275,7 +275,7 @@ fn killed() -> Outcome {
     unreachable!("killed");
 }
 
-/// With `DIVERGE`, the recorded message never comes, and nobody else moves.
+/// With `DIVERGE`, the recorded message never comes, and no other thread moves.
 fn withheld() -> Outcome {
     let diverge = std::env::var_os("DIVERGE").is_some();
     let (tx, rx) = ipc::channel::<Item>().unwrap();

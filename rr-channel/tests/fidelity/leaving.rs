@@ -50,7 +50,7 @@ fn one_diverging_thread_leaves_its_log_and_the_others_stay() {
     }
 }
 
-/// The recorded message never comes, and nobody else moves.
+/// The recorded message never comes, and no other thread moves.
 #[test]
 fn a_replay_that_cannot_go_on_goes_live() {
     let (_, replayed) = diverge("withheld");

@@ -123,7 +123,7 @@ fn unnotified() -> Outcome {
         let state = Arc::clone(&state);
         thread::spawn(move || {
             let guard = state.0.lock().unwrap();
-            // Who gets this message gets the mutex only when this thread waits.
+            // The receiver of this message gets the mutex only when this thread waits.
             s.send(()).unwrap();
             drop(state.1.wait_while(guard, |done| !*done).unwrap());
             thread::park();
@@ -153,7 +153,7 @@ fn unnotified() -> Outcome {
     joined(vec![waiter])
 }
 
-/// With `DIVERGE`, one of those who meet leaves its log.
+/// With `DIVERGE`, one of the threads that meet leaves its log.
 fn barrier() -> Outcome {
     let barrier = Barrier::new(2);
     let lock = Mutex::new(());

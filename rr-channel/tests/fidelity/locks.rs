@@ -93,7 +93,7 @@ fn static_mutex() -> Outcome {
     vec![line("order", &ORDER.lock().unwrap())]
 }
 
-/// More locks than threads, nested in one order; some are moved while nobody looks.
+/// More locks than threads, nested in one order; some are moved while they are not used.
 fn many_mutexes() -> Outcome {
     let locks: Vec<_> = (0..6).map(|_| Mutex::new(Vec::new())).collect();
     let locks = Arc::new(locks.into_iter().rev().collect::<Vec<_>>());
@@ -371,10 +371,10 @@ fn barrier() -> Outcome {
     })
 }
 
-/// More threads than the barrier is for, so that it matters who meets whom.
+/// More threads than the barrier is for, so that it matters which threads meet.
 fn crowded_barrier() -> Outcome {
     let barrier = Barrier::new(2);
-    // An even number, so that nobody is left alone.
+    // An even number, so that no thread is left alone.
     let left = Mutex::new(80);
     threads(4, move |who| {
         let mut seen = Vec::new();
@@ -582,7 +582,7 @@ fn is_finished() -> Outcome {
     vec![line("main", &seen)]
 }
 
-/// Threads that nobody wrapped.
+/// Threads that are not wrapped.
 fn foreign_lockers() -> Outcome {
     let order = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

@@ -498,7 +498,7 @@ fn processes_that_exit_while_they_send() {
     }
 }
 
-/// A shell cannot be told who its children are.
+/// A shell cannot be told the identity of its children.
 #[test]
 fn a_process_behind_a_shell_is_left_alone() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "forks")]
 //! Programs of several processes, each of which has a part of the recording.
 //!
-//! **Safety** rests on: who forks is the process's only thread.
+//! **Safety** rests on: the forking thread is the process's only one.
 
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio, exit};
@@ -213,7 +213,7 @@ fn changeling() -> Outcome {
     panic!("{error}");
 }
 
-/// The shell is told who it is, and what it starts is somebody else.
+/// The shell is told its identity, and the processes that it starts are not part of the recording.
 fn behind_a_shell() -> Outcome {
     let (tx, rx) = ipc::channel().unwrap();
     let worker = program("worker");
@@ -251,7 +251,7 @@ fn waiting() -> Outcome {
     unreachable!("killed");
 }
 
-/// A process that exits while one of its threads sends, and does not wait for who hears it.
+/// A process that exits while one of its threads sends, and does not wait for the receiver.
 #[expect(
     clippy::zombie_processes,
     reason = "it is gone before the other one is"

@@ -625,7 +625,7 @@ fn withheld() -> Outcome {
     vec![format!("got {}", r.recv().unwrap())]
 }
 
-/// The same while a thread that nobody records does something without end.
+/// The same while a thread that is not recorded does something without end.
 fn withheld_beside(something: fn()) -> Outcome {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -151,7 +151,7 @@ impl World {
     ) -> Option<Got> {
         if let Some(messages) = arm.messages {
             if arm.send.is_some() {
-                // Who waits for room must look at the messages before it looks for room
+                // A thread that waits for room must look at the messages before it looks for room
                 // (see `Flow`).
                 messages.len();
             }

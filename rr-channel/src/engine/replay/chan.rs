@@ -288,7 +288,7 @@ impl<T> Chan<T> {
         let pick = engine().perform(op, &[self.arm(0, Some(tag))], native, true);
         match pick.map(|pick| pick.got) {
             Some(Got::Sent(_)) => {
-                // If nobody is left to receive by now, it is lost.
+                // If no receiver is left by now, the message is lost.
                 drop(self.put(queue, tag, message));
                 Ok(())
             }
@@ -301,7 +301,7 @@ impl<T> Chan<T> {
         }
     }
 
-    /// Puts a message where its place is; gives it back if nobody is left to receive it.
+    /// Puts a message where its place is; gives it back if no receiver is left.
     #[inline]
     fn put(&self, queue: &Queue<T>, tag: Tag, message: T) -> Result<(), T> {
         queue.queues.put(tag, message)?;

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 
 use rr_channel_log::{Ahead, Event, Events, Op, Outcome, ThreadLog};
 
-/// The events of a thread that nobody has asked for yet.
+/// The remaining events of a thread.
 #[derive(Debug)]
 pub(crate) struct Cursor {
     events: Events,
-    /// Events that somebody has looked at in advance.
+    /// Events that were looked at in advance.
     early: VecDeque<Event>,
     total: u64,
     complete: bool,

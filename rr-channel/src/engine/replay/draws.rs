@@ -33,7 +33,7 @@ pub(crate) struct Draws {
     threads: BTreeMap<ThreadId, VecDeque<Draw>>,
     /// The beginnings of draws, while their events are collected.
     open: FxHashMap<ThreadId, Vec<u8>>,
-    /// Whether somebody drew what the recording does not have.
+    /// Whether a thread drew more than the recording has.
     pub(super) exceeded: bool,
 }
 

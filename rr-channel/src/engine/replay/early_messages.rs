@@ -118,8 +118,8 @@ impl<T> EarlyMessages<T> {
         Some(self.aside.swap_remove(at).1)
     }
 
-    /// Nobody receives any more, and sends are refused from now on: hands out all messages,
-    /// oldest first, to be dropped where no lock is held.
+    /// Refuses sends from now on, because no receiver is left. Hands out all messages, oldest
+    /// first, to be dropped where no lock is held.
     pub(super) fn close(&mut self) -> Vec<T> {
         self.queues.close();
         self.take_all();

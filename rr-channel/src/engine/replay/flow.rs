@@ -54,8 +54,8 @@ struct Exit {
 pub(super) struct Awaited {
     /// [`NO_MESSAGE`], [`ANY_MESSAGE`], or the one message, by its tag.
     message: u64,
-    /// The first place that a sender waits for: 0 if somebody waits for whatever
-    /// happens, [`NO_SLOT`] if nobody does.
+    /// The first place that a sender waits for: 0 if a thread waits for any change, [`NO_SLOT`] if
+    /// none waits.
     slot: u64,
 }
 
@@ -65,23 +65,23 @@ const ANY_MESSAGE: u64 = u64::MAX - 1;
 const NO_SLOT: u64 = u64::MAX;
 
 impl Awaited {
-    /// Nobody waits.
+    /// No thread waits.
     pub(super) const NOTHING: Awaited = Awaited {
         message: NO_MESSAGE,
         slot: NO_SLOT,
     };
-    /// Somebody waits for any message.
+    /// A thread waits for any message.
     pub(super) const ARRIVAL: Awaited = Awaited {
         message: ANY_MESSAGE,
         slot: NO_SLOT,
     };
-    /// Somebody waits for whatever happens.
+    /// A thread waits for any change.
     pub(super) const CHANGE: Awaited = Awaited {
         message: ANY_MESSAGE,
         slot: 0,
     };
 
-    /// Somebody waits for this message.
+    /// A thread waits for this message.
     pub(super) const fn message(tag: Tag) -> Awaited {
         Awaited {
             message: tag.bits(),
@@ -89,7 +89,7 @@ impl Awaited {
         }
     }
 
-    /// Somebody waits to be the one who takes this place.
+    /// A sender waits to take this place.
     pub(super) const fn slot(slot: u64) -> Awaited {
         Awaited {
             message: NO_MESSAGE,
@@ -154,12 +154,12 @@ impl Flow {
         self.side(sends).fetch_sub(1, AcqRel) == 1
     }
 
-    /// Whether nobody is left to send. What was sent is there by then.
+    /// Whether no sender is left. All sent messages are there by then.
     pub(super) fn has_no_senders(&self) -> bool {
         self.senders.load(Acquire) == 0
     }
 
-    /// Whether nobody is left to receive.
+    /// Whether no receiver is left.
     pub(super) fn has_no_receivers(&self) -> bool {
         self.receivers.load(Acquire) == 0
     }
@@ -186,8 +186,8 @@ impl Flow {
         }
     }
 
-    /// Whether one more fits behind `at` messages. More room may come, but none goes
-    /// unless somebody [enters](Flow::enter).
+    /// Whether one more fits behind `at` messages. More room may come, but none goes unless a
+    /// sender [enters](Flow::enter).
     #[inline]
     fn has_room_for(&self, at: u64, capacity: u64) -> bool {
         let seen = &self.entry.left;
@@ -211,8 +211,8 @@ impl Flow {
     }
 
     /// A message was taken out; the caller has locked the early messages, or the world, since. (If
-    /// it had not, a sender might look for room in between, find none, and wait where
-    /// nobody expects it.)
+    /// it had not, a sender might look for room in between, find none, and wait where no thread
+    /// notifies it.)
     #[inline]
     pub(super) fn count_out(&self) {
         let left = &self.exit.left;
@@ -234,8 +234,8 @@ impl Flow {
         fence(SeqCst);
     }
 
-    /// Whether somebody waits for the message that was just put into the channel, or for
-    /// the place behind it.
+    /// Whether a thread waits for the message that was just put into the channel, or for the place
+    /// behind it.
     ///
     /// No fence: for the one, the sender has held its [queue](super::sender_queues) since, for the other
     /// it took its place by a sequentially consistent exchange.
@@ -245,15 +245,15 @@ impl Flow {
         message == tag.bits() || message == ANY_MESSAGE || self.awaits_count()
     }
 
-    /// Whether somebody waits for the place behind the one that was just taken, or one
-    /// that was taken since.
+    /// Whether a thread waits for the place behind the one that was just taken, or one that was
+    /// taken since.
     pub(super) fn awaits_place(&self) -> bool {
         fence(SeqCst);
         self.awaits_count()
     }
 
-    /// Whether somebody waits for the message to be taken out that the caller has taken from
-    /// the early messages.
+    /// Whether a thread waits for the message to be taken out that the caller has taken from the
+    /// early messages.
     #[inline]
     pub(super) fn awaits_room(&self) -> bool {
         self.awaits_count()

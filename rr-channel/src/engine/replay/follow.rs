@@ -123,7 +123,7 @@ pub(super) fn begin(place: &'static Place, cursor: Option<&mut Cursor>, recorded
     });
 }
 
-/// Where somebody is in a log, while the thread follows another one.
+/// The position of one identity in its log, while the thread follows another one.
 #[derive(Debug)]
 pub(crate) struct Saved {
     /// `None` if nothing was unpacked.
@@ -133,7 +133,7 @@ pub(crate) struct Saved {
     besides: u8,
 }
 
-/// The calling thread is nobody for now, until it becomes whom this returns
+/// Detaches the calling thread's position in its log, until it gets the returned one
 /// [again](restore).
 pub(crate) fn save() -> Saved {
     with(|follow| {
@@ -148,7 +148,7 @@ pub(crate) fn save() -> Saved {
     })
 }
 
-/// The calling thread is again who was [saved](save).
+/// Gives the calling thread the [saved](save) position again.
 pub(crate) fn restore(saved: Saved) {
     with(|follow| {
         match &saved.ahead {
@@ -247,8 +247,8 @@ pub(super) fn advance() {
     });
 }
 
-/// The calling thread begins to acquire a lock, as its next event says. What is recorded of
-/// that is left to whoever knows whether others came in between: see [`claimed`].
+/// The calling thread begins to acquire a lock, as its next event says. The caller that knows
+/// whether other threads came in between records it: see [`claimed`].
 #[inline(always)]
 pub(super) fn claim() {
     with(|follow| {

@@ -77,7 +77,7 @@ pub(crate) struct Listening {
     engine: &'static Engine,
     id: ThreadId,
     place: &'static Place,
-    /// Whether nobody wakes it, so it looks every now and then for what it waits for.
+    /// Whether it has no waker, so it looks at intervals for the event that it waits for.
     looks: bool,
     /// Whether it has looked whether it was released.
     has_looked: Cell<bool>,

@@ -246,16 +246,16 @@ impl Engine {
         self.unsent.sent(tag);
     }
 
-    /// Calls `f`, which makes a copy of this process, while nobody is in the middle of
-    /// something.
+    /// Calls `f`, which makes a copy of this process, while no thread is in the middle of a
+    /// change.
     pub(crate) fn holding_still<R>(&self, f: impl FnOnce() -> R) -> R {
         let _names = lock(&self.names);
         let _world = self.lock();
         f()
     }
 
-    /// Takes over the channels of the engine that this process's parent had when it forked.
-    /// Nobody waits there.
+    /// Takes over the channels of the engine that this process's parent had when it forked. No
+    /// thread waits there.
     pub(crate) fn take_over(&mut self, parent: &Engine) {
         let world = self.world.get_mut().unwrap_or_else(PoisonError::into_inner);
         world.take_over(&mut parent.lock());
@@ -265,12 +265,12 @@ impl Engine {
         Locked::new(&self.world)
     }
 
-    /// From here on, somebody looks for stalls.
+    /// Starts the search for stalls.
     fn start_watch(&self) {
         self.watch.call_once(|| progress::start(self));
     }
 
-    /// Somebody waits, which the search for stalls may wait for.
+    /// A thread waits, which the search for stalls may wait for.
     fn someone_waits(&self, world: &World) {
         if world.is_watch_idle {
             self.waits.notify_one();
@@ -550,7 +550,7 @@ impl Engine {
         if found.is_none() {
             self.someone_waits(&world);
             if executor::has_part() {
-                // Who takes it makes threads, which come by here.
+                // The code that takes the part makes threads, which call this.
                 drop(world);
                 executor::hand_over(&mut || drop(self.sleep_in(self.lock(), id, &wake, until)));
                 world = self.lock();
@@ -559,7 +559,7 @@ impl Engine {
             }
         }
         let settled = world.end_wait(id);
-        // Who waits may be released from its log.
+        // A waiting thread may be released from its log.
         follow::sync();
         (world, found, settled)
     }
@@ -584,7 +584,7 @@ impl Engine {
                 world = world.sleep(wake, left);
             } else if short.is_some_and(|short| until.is_none_or(|until| short < until)) {
                 short = None;
-                // A thread is made, which nobody need wait for.
+                // A thread is made, for which no other needs to wait.
                 drop(world);
                 self.start_watch();
                 world = self.lock();

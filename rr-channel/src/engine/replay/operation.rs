@@ -78,7 +78,7 @@ pub(crate) enum Got {
     Disconnected,
     /// Sent, at that place of a channel with a bound.
     Sent(u64),
-    /// Sent, as recorded, and by now there is nobody to receive it.
+    /// Sent, as recorded, and by now there is no receiver for it.
     Lost,
     Refused,
     /// The arm would not block; nothing was done.

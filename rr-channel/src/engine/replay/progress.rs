@@ -16,8 +16,8 @@
 //! Time decides ([`Patience`]) in four cases: a thread waits for the outside world (a read, a
 //! child process), sleeps until a deadline again and again, computes without end, or has left its
 //! log and looks for something that never comes. The log says how long the recorded run took, and
-//! an operation that was slow in it is slow in its replay. Time in which the machine itself stands
-//! still is not counted.
+//! patience grows with that: an operation may take longer in the replay of a longer run. Time in
+//! which the machine itself stands still is not counted.
 
 use std::fs;
 use std::path::Path;
@@ -36,9 +36,9 @@ use crate::recorder::process::complain;
 pub(super) const FIRST: Duration = Duration::from_millis(100);
 /// Time between two looks.
 const PERIOD: Duration = Duration::from_millis(10);
-/// The most that counts of the time between two: the rest of it, nobody ran.
+/// The most that counts of the time between two looks: during the rest of it, no thread ran.
 const LONGEST: Duration = Duration::from_millis(100);
-/// Consecutive looks that must find nobody able to move.
+/// Consecutive looks that must find no thread able to move.
 const LOOKS: u32 = 4;
 /// How long ago the last vain search of a live thread may have been.
 const SPIN: Duration = Duration::from_secs(1);
@@ -115,7 +115,7 @@ struct Look {
 struct Seen {
     patience: Patience,
     last: Look,
-    /// Looks that found nobody moving, in a row; and nobody who could do so without another.
+    /// Looks that found no thread moving, in a row; and none that could move without another.
     still: u32,
     blocked: u32,
     /// How long nothing has happened, or nothing but vain searches.
@@ -134,9 +134,9 @@ struct Seen {
 enum Verdict {
     /// Nothing.
     Patience,
-    /// Someone must leave the log: nobody can move.
+    /// A thread must leave the log: no thread can move.
     Stuck,
-    /// Someone must leave the log: for so long nothing came of all that moved.
+    /// A thread must leave the log: for so long no event came of all that moved.
     Late(Duration),
 }
 
@@ -338,7 +338,7 @@ fn motion_of_task(task: &Path, listens: Option<&Waiting>, idle_harness: bool) ->
     };
     match fs::read_to_string(task.join("status")) {
         Ok(status) if is_awake(&status) => (Motion::Moving, 0),
-        // Who listens wakes now and then for nothing; what it hears is a step.
+        // A listening thread wakes at intervals for nothing; a message that it receives is a step.
         Ok(_) if listens.is_some() => (motion, 0),
         Ok(status) => (motion, context_switches(&status)),
         Err(_) => (Motion::Outside, 0),

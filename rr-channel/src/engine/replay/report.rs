@@ -37,7 +37,7 @@ pub enum Cause {
         /// The operation that it attempted.
         actual: Attempt,
     },
-    /// Its next event cannot come about: nobody who could bring it about can move.
+    /// Its next event cannot come about: no thread that could bring it about can move.
     Stalled {
         /// The next event of its log.
         expected: Event,
@@ -50,7 +50,7 @@ pub enum Cause {
         /// For how long.
         after: Duration,
     },
-    /// Its turn at a lock has passed: others, who had left their logs, were there before.
+    /// Its turn at a lock has passed: other threads, which had left their logs, were there before.
     Missed {
         /// The next event of its log.
         expected: Event,

@@ -83,7 +83,8 @@ impl<T> SenderQueues<T> {
                 is_closed: false,
             }))))
         });
-        // Whoever saw no queue has said before what it waits for, and then put a fence, too.
+        // A thread that saw no queue has announced before what it waits for, and then put a fence,
+        // too.
         fence(SeqCst);
         queue.as_deref()
     }

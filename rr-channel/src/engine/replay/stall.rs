@@ -60,8 +60,8 @@ impl World {
         self.waiting > 0
     }
 
-    /// Nobody can move, or nothing has come of it for as long as `late` says: lets someone
-    /// leave the log. `false` if nobody is left who follows one.
+    /// Lets a thread leave the log, because no thread can move, or because no event has happened
+    /// for as long as `late` says. `false` if no thread is left that follows a log.
     ///
     /// Threads at the end of a log that a crash cut short go first: the recorded
     /// run went on there, unseen. Of the others one is chosen, preferably one that

@@ -33,11 +33,11 @@ const LOOKS: usize = 1000;
 #[derive(Debug, Default)]
 pub(crate) struct Unsent {
     is_left: AtomicBool,
-    /// For each thread, the number of the last message that somebody received.
+    /// For each thread, the number of the last message that another process received.
     left: Mutex<FxHashMap<ThreadId, u64>>,
 }
 
-/// For each process, by thread, the number of the last message that somebody received.
+/// For each process, by thread, the number of the last message that another process received.
 type All = FxHashMap<(ProcessPath, ThreadId), u64>;
 
 impl Unsent {
@@ -69,7 +69,7 @@ impl Unsent {
 
 /// The unsent messages of all processes of a recording.
 fn all(dir: &Path) -> All {
-    // Damage is found by whoever replays what is damaged.
+    // A damaged recording is reported by the process that replays it.
     let recordings = Recording::tree(dir).unwrap_or_default();
     let mut last = All::default();
     if (2..=MOST).contains(&recordings.len()) {

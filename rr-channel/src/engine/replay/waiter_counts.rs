@@ -19,21 +19,21 @@ const fn counter(address: usize) -> &'static AtomicU32 {
     &WATCHED[((address >> 4) ^ (address >> 12)) % COUNTERS]
 }
 
-/// Somebody is about to wait.
+/// A thread is about to wait.
 pub(super) fn begin(watch: Watch) {
     if let Watch::Object(address) = watch {
         counter(address).fetch_add(1, SeqCst);
     }
 }
 
-/// Somebody waits no longer.
+/// A thread waits no longer.
 pub(super) fn end(watch: Watch) {
     if let Watch::Object(address) = watch {
         counter(address).fetch_sub(1, SeqCst);
     }
 }
 
-/// Whether somebody may wait for the object at `address`.
+/// Whether a thread may wait for the object at `address`.
 #[inline]
 pub(super) fn is_watched(address: usize) -> bool {
     counter(address).load(SeqCst) > 0

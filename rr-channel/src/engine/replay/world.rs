@@ -46,7 +46,7 @@ pub(super) struct Wait {
     pub(super) want: Want,
     /// The event of its log that the thread waits for, if it follows that.
     pub(super) expected: Option<Event>,
-    /// Only asks for readiness, so it is nobody's partner.
+    /// Only asks for readiness, so it is no thread's partner.
     pub(super) probe: bool,
     pub(super) end_of_log: bool,
     pub(super) timed: bool,
@@ -57,8 +57,8 @@ pub(super) struct Wait {
     pub(super) stays: bool,
     /// Waits [elsewhere](super::listen), for this.
     pub(super) listens: Option<Source>,
-    /// Wakes it there. If nobody does, it looks every now and then: what [`World::moves`]
-    /// was when it last began to, and when it began to look the last time in vain.
+    /// Wakes it there. If it has none, the thread looks at intervals: the value of
+    /// [`World::moves`] when it last began to, and when it began to look the last time in vain.
     pub(super) wake: Option<Wake>,
     pub(super) looks_since: u64,
     pub(super) looked_in_vain: Option<u64>,
@@ -143,7 +143,7 @@ pub(crate) enum Source {
 /// The objects besides channels that threads wait for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Watch {
-    /// A lock or the like, by its address, which stays while somebody waits there.
+    /// A lock or the like, by its address, which stays while a thread waits there.
     Object(usize),
     /// The notifications of a thread.
     Signals(ThreadId),
@@ -184,9 +184,9 @@ pub(super) struct World {
     /// The watching threads of each object, each with the number that it waits for.
     watchers: FxHashMap<Watch, Vec<(ThreadId, u64)>>,
     pub(super) waiting: usize,
-    /// Whether the search for stalls sleeps until somebody waits.
+    /// Whether the search for stalls sleeps until a thread waits.
     pub(super) is_watch_idle: bool,
-    /// Those who are to be woken.
+    /// The threads to wake.
     told: Vec<Arc<Condvar>>,
     pub(super) steps: u64,
     /// How often a live thread looked for something, and it was not there.
@@ -340,8 +340,8 @@ impl World {
         self.free.push(key.0);
     }
 
-    /// Tells those who wait at the channel of a change that may concern them. Who was told
-    /// needs to hear no more.
+    /// Notifies threads that wait at the channel of a change that may concern them. A notified
+    /// thread needs no further notification.
     pub(super) fn changed(&mut self, key: ChanKey, change: Change) {
         let chan = &self.chans[key.0];
         for id in &chan.waiters {
@@ -356,7 +356,8 @@ impl World {
         self.announce(key);
     }
 
-    /// Says at the channel what those who wait there wait for, and have not been told of.
+    /// Announces at the channel what its waiting threads wait for, except threads that have been
+    /// notified.
     fn announce(&self, key: ChanKey) {
         let chan = &self.chans[key.0];
         let awaited = chan
@@ -407,7 +408,7 @@ impl World {
         wake
     }
 
-    /// Whether somebody waits for this very message to be sent into the channel.
+    /// Whether a thread waits for this very message to be sent into the channel.
     ///
     /// That a message was sent is logged after it was, and its receiver may have ended the
     /// process in between. So if somebody's log names the message that a thread at the end of
@@ -463,7 +464,7 @@ impl World {
         }
     }
 
-    /// Those who are to be woken, for whoever unlocks the world.
+    /// The threads to wake, for the code that unlocks the world.
     pub(super) fn take_told(&mut self) -> Vec<Arc<Condvar>> {
         std::mem::take(&mut self.told)
     }

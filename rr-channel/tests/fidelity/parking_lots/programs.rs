@@ -143,7 +143,7 @@ fn rwlock() -> Outcome {
     })
 }
 
-/// Readers who may become writers.
+/// Readers that may become writers.
 fn upgrades() -> Outcome {
     let count = RwLock::new(0_u64);
     threads(4, move |who| {
