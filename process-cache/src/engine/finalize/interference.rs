@@ -1,8 +1,8 @@
 //! Detects interference: changes by others to a unit's inputs while it runs.
 //!
 //! An observation may be applied some time after the call that made it: an unstopped call has read
-//! the file by then. The content found later is the content that was read only if nobody changed
-//! the file in between. Traced changes carry sequence numbers. All other changes are recognised by
+//! the file by then. The content found later is the content that was read only if no process
+//! changed the file in between. Traced changes carry sequence numbers. All other changes are recognised by
 //! the kernel's timestamps: a file that was changed before a unit began has an earlier change
 //! time.
 

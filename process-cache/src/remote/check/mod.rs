@@ -38,7 +38,7 @@ pub enum Refusal {
     Path {
         /// The path.
         path: FilePath,
-        /// What is wrong with it.
+        /// Its defect.
         wrong: &'static str,
     },
     /// Permission bits that grant rights.

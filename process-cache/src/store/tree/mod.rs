@@ -313,7 +313,7 @@ fn matching(
     alive.first().map(|&(edge, _)| edge).ok_or(None)
 }
 
-/// What a lookup knows of the answer to a query.
+/// The answer to a query, as far as a lookup knows it.
 #[derive(Debug, Clone)]
 enum Known {
     Nothing,
