@@ -1,4 +1,4 @@
-//! The cost of a lookup, a start and a restoration.
+//! Measures the cost of a lookup, a start and a restoration.
 #![allow(missing_docs, reason = "criterion's macro makes a public function")]
 
 use std::fs;
@@ -56,7 +56,7 @@ fn outcome(effects: Vec<Effect>) -> Outcome {
     }
 }
 
-/// A lookup whose answers cost nothing: reading, checking and walking the tree.
+/// A lookup with free answers: reads, checks and walks the tree.
 fn lookup(c: &mut Criterion) {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
@@ -72,7 +72,7 @@ fn lookup(c: &mut Criterion) {
             .flatten()
             .map(|fact| (fact.query, fact.answer))
             .collect();
-        // Answers without a hash table in between: in the order of the tree.
+        // Answers without a hash table: in the order of the tree.
         let mut order = Vec::new();
         let mut ask = |query: &Query| {
             order.push(answers[query].clone());
@@ -165,7 +165,7 @@ fn world(c: &mut Criterion) {
         });
     });
     let unknown = World::new(DigestTable::in_memory());
-    // Files this young are never remembered.
+    // Digests of files this young are never cached.
     c.bench_function("world/1 small content", |b| {
         b.iter(|| unknown.ask(&queries[1]))
     });

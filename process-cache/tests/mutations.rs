@@ -1,10 +1,8 @@
-//! Changes the bytes that parsers read in all kinds of ways. Parsing ends, with an error or a
-//! value.
+//! Mutates the input of parsers. Each parser returns an error or a value.
 //!
-//! The same entry points as those of the targets in `fuzz/`, with changes of what a real
-//! run has stored, always the same ones: so it runs everywhere. It goes on for as many
-//! seconds as `MUTATIONS_SECONDS` says; `MUTATIONS_SEEDS` is a directory that gets what
-//! the fuzzer of those targets is to begin with.
+//! The parsers are those of the targets in `fuzz/`. The mutations of data stored by a real run are
+//! always the same, so the test runs everywhere. It continues for the number of seconds in
+//! `MUTATIONS_SECONDS`; seeds for the fuzzer are written to the directory `MUTATIONS_SEEDS`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -27,14 +25,13 @@ const TARGETS: [Target; 5] = [
     ("remote", remote::check::check_remote),
 ];
 
-/// How many changed inputs each target gets.
+/// Number of mutated inputs for each target.
 const ROUNDS: u64 = 4000;
 
-/// The length of what is before the body of a frame; the last eight bytes of it are the
-/// length of the body.
+/// Length of the part before the body of a frame; its last eight bytes are the length of the body.
 const HEADER: usize = 28;
 
-/// A run of a few programs, and its result from a remote cache.
+/// Runs a few programs, finally with results from a remote cache.
 fn work(dir: &Path) {
     let tree = dir.join("tree");
     for made in [&tree, &dir.join("remote")] {
@@ -74,7 +71,7 @@ fn files(dir: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// The bodies of the frames that bytes consist of.
+/// Returns the bodies of all frames in the bytes.
 fn bodies(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut found = Vec::new();
     while bytes.len() >= HEADER {
@@ -91,7 +88,7 @@ fn bodies(mut bytes: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// Bytes as they are, and unpacked if they are packed.
+/// Returns bytes as they are, and decompressed if they are compressed.
 fn unpacked(bytes: &[u8]) -> Vec<Vec<u8>> {
     let limit = 1 << 20;
     let inside = [0, 4, 8]
@@ -100,7 +97,7 @@ fn unpacked(bytes: &[u8]) -> Vec<Vec<u8>> {
     std::iter::once(bytes.to_vec()).chain(inside).collect()
 }
 
-/// Valid input for each target.
+/// Returns valid input for each target.
 fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     let dir = tempfile::tempdir().expect("a directory");
     work(dir.path());
@@ -130,7 +127,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
             journal.extend(runs.iter().flat_map(|run| unpacked(run)));
             journal.push(bytes);
         } else if within("remote") {
-            // A server's, who has the results of this directory in bundles.
+            // Data of a server that has the results of this directory in bundles.
             let key = remote::codec::Key([7; 32]);
             let bundle = remote::bundle::encode(key, &bytes, b"contents").expect("zstd");
             let remote = seeds.entry("remote").or_default();
@@ -141,7 +138,7 @@ fn seeds() -> BTreeMap<&'static str, Vec<Vec<u8>>> {
     seeds
 }
 
-/// Choices that are the same each time (SplitMix64).
+/// Deterministic choices (SplitMix64).
 struct Dice(u64);
 
 impl Dice {
@@ -158,7 +155,7 @@ impl Dice {
     }
 }
 
-/// A seed, changed in up to eight places.
+/// Returns a seed with changes at up to eight positions.
 fn mutate(dice: &mut Dice, seeds: &[Vec<u8>]) -> Vec<u8> {
     let mut bytes = seeds[dice.below(seeds.len())].clone();
     for _ in 0..=dice.below(8) {
@@ -169,7 +166,7 @@ fn mutate(dice: &mut Dice, seeds: &[Vec<u8>]) -> Vec<u8> {
         match dice.below(9) {
             0 | 1 if at < bytes.len() => bytes[at] ^= 1 << dice.below(8),
             2 if at < bytes.len() => bytes[at] = dice.bits() as u8,
-            // Numbers at their limits, in the formats' two encodings.
+            // Limits of numbers, in both encodings of the formats.
             3 if at + 8 <= bytes.len() => {
                 let number = [0, 1, u64::MAX, 1 << 31, 1 << 63][dice.below(5)];
                 bytes[at..at + 8].copy_from_slice(&number.to_le_bytes());

@@ -1,8 +1,6 @@
-//! A store whose writers are killed, whose disk is full, whose directory cannot
-//! be written.
+//! A store with killed writers, on a full disk, and in a directory without write permission.
 //!
-//! The writers are this very test program, run again with one of the ignored
-//! tests below.
+//! The writers are this test program itself, which runs one of the ignored tests below.
 
 use std::fs;
 use std::io::Write;
@@ -35,7 +33,7 @@ fn facts(n: u32) -> Vec<Vec<Fact>> {
     vec![(0..20).map(fact).collect(), (20..40).map(fact).collect()]
 }
 
-/// Content that tells its number, of a length that differs.
+/// Content that contains its number, with a varying length.
 fn content(n: u32) -> Vec<u8> {
     format!("{n} ").into_bytes().repeat(1 + n as usize % 5000)
 }
@@ -92,7 +90,7 @@ fn table_digest(n: u32) -> Digest {
     key(n).0
 }
 
-/// Runs one of the ignored tests in a process of its own.
+/// Runs one of the ignored tests in a separate process.
 fn writer(name: &str, dir: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", "--nocapture", name])
@@ -140,7 +138,7 @@ fn writers_that_are_killed_leave_a_usable_store() {
         }
         check(dir.path(), &known);
     }
-    // What was being written is collected once it is old.
+    // Unfinished files are collected once they are old.
     let store = Store::open(dir.path()).unwrap();
     for file in fs::read_dir(dir.path().join("tmp")).unwrap() {
         let file = fs::File::open(file.unwrap().path()).unwrap();
@@ -157,7 +155,7 @@ fn writers_that_are_killed_leave_a_usable_store() {
     assert_eq!(fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0);
 }
 
-/// Checks that all blobs that a writer reported are there, and that none that is found is wrong.
+/// Checks that all blobs reported by a writer exist, and that no blob is wrong.
 fn check(dir: &Path, known: &[u32]) {
     let store = Store::open(dir).unwrap();
     for &n in known {
@@ -171,7 +169,7 @@ fn check(dir: &Path, known: &[u32]) {
                 let bytes = store.get_bytes(&digest).unwrap();
                 assert_eq!((bytes.len() as u64, bytes), (length, content(n)));
             }
-            // A tree keeps the newest results only, but it is there.
+            // A tree keeps the newest results only, but it exists.
             Lookup::Miss(Miss::Changed { .. }) => {}
             Lookup::Miss(miss) => panic!("{n}: {miss:?}"),
         }
@@ -219,7 +217,7 @@ fn fill_the_disk() {
         table.insert(&key, Digest([1; 32]), 0, Trust::HashedAt(i64::MAX));
     }
     assert!(table.flush().is_err());
-    // Restoring needs room, too; what is there stays.
+    // A restore needs room too; existing files stay.
     let target = dir.join("out");
     fs::write(&target, "old").unwrap();
     let n = stored[0];
@@ -252,7 +250,7 @@ fn fill_the_disk() {
     assert!(error.is_clean(), "{error}");
     assert_eq!(fs::read(&target).unwrap(), b"old");
     assert_eq!(fs::read_dir(&dir).unwrap().count(), 2);
-    // Nothing of what failed takes up the room that is left.
+    // Failed writes use none of the remaining room.
     assert_eq!(fs::read_dir(dir.join("store/tmp")).unwrap().count(), 0);
     for n in stored {
         let ask = &mut |_: &Query| Answer::Error(n as i32);
@@ -292,7 +290,7 @@ fn a_directory_that_cannot_be_written_serves_readers() {
     let allow = |mode| fs::set_permissions(dir.path(), fs::Permissions::from_mode(mode)).unwrap();
     allow(0o555);
     let store = Store::open(dir.path()).unwrap();
-    // Root may write everywhere.
+    // Root may write to every directory.
     if store.is_read_only() {
         assert!(matches!(record(&store, 6), Err(StoreError::ReadOnly)));
     }

@@ -1,4 +1,4 @@
-//! A stored tree or outcome as a stranger might hand it to us.
+//! An untrusted stored tree or outcome.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

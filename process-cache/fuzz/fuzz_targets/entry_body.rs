@@ -1,5 +1,4 @@
-//! What stands behind the checksum of a tree or outcome: decoded, walked, made
-//! smaller, encoded again.
+//! The body of a tree or outcome, without its checksum: decoded, walked, reduced, encoded again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

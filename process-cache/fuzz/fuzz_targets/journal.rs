@@ -1,4 +1,4 @@
-//! The journal: frames among anything, and runs without their checksums.
+//! The journal: frames among other bytes, and runs without their checksums.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

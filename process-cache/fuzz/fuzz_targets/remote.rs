@@ -1,5 +1,5 @@
-//! Path sets and results as a remote cache might hand them to us, packed or not:
-//! decoded, checked, encoded again.
+//! Untrusted path sets and results of a remote cache, compressed or not: decoded, checked, encoded
+//! again.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

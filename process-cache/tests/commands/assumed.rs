@@ -1,4 +1,4 @@
-//! Assumptions about programs hold, and with other options no more is assumed than holds then.
+//! Assumptions about programs hold, and options that weaken an assumption are respected.
 
 use crate::support::{
     Sandbox, check_hit, check_miss, check_runs_again, check_runs_again_in, check_still_hit,
@@ -8,7 +8,7 @@ use std::process::Command;
 
 /// Two files with times, of which the first is older.
 const OLDER: &str = "echo 1 > a; echo 2 > b; touch -d @1000000000 a; touch -d @1100000000 b";
-/// Now it is newer.
+/// An edit after which the first is newer.
 const NEWER: &str = "touch -d @1200000000 a";
 
 #[test]
@@ -117,7 +117,7 @@ fn a_configure_in_another_directory_of_the_same_name_is_skipped() {
     let setup =
         format!("mkdir d; cat > d/configure <<'EOF'\n{CONFIGURE}EOF\nchmod 755 d/configure");
     check_still_hit(&setup, "cd d && sh ./configure", make_anew);
-    // Who shows the number is held to it.
+    // Other programs that show the number depend on it.
     let sandbox = Sandbox::new("mkdir d");
     sandbox.cached("cd d && ls -di .");
     sandbox.cached("cd d && ls -di .").assert_hit();
@@ -314,7 +314,7 @@ fn a_directory_hands_down_its_access_list() {
     let sandbox = Sandbox::new("mkdir p; echo 1 > a");
     sandbox.cached("cp a p/b");
     sandbox.edit("rm p/b");
-    // acl(5) as the kernel has it: version 2; owner, group and others with their rights.
+    // An acl(5) in the kernel's format: version 2; owner, group and others with their rights.
     let mut list = 2_u32.to_le_bytes().to_vec();
     for (tag, rights) in [(1_u16, 6_u16), (4, 0), (0x20, 0)] {
         list.extend(tag.to_le_bytes().into_iter().chain(rights.to_le_bytes()));

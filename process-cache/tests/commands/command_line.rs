@@ -209,7 +209,7 @@ fn a_user_without_rights_gets_hits_too() {
     for path in [&root, &sandbox.dir()] {
         fs::set_permissions(path, open.clone()).expect("a mode");
     }
-    // The build directory may be closed to others.
+    // Other users may have no access to the build directory.
     let program = root.join("pcache");
     copy_program(PCACHE, &program);
     let run = || {
@@ -260,11 +260,11 @@ fn the_configuration_sets_constants_and_uncacheable_programs() {
     sandbox
         .cached("tail g")
         .assert_uncacheable("is listed under `uncacheable`");
-    // None of it holds where nothing is assumed.
+    // `--strict` ignores all of it.
     sandbox.options = vec!["--strict".into()];
     assert_eq!(sandbox.cached("tail g").whole().result, "stored");
     sandbox.options = Vec::new();
-    // What is not understood is not passed over.
+    // An unknown key is an error.
     std::fs::write(&config, "ignore_variable = []").expect("a file");
     let refused = sandbox.run(sandbox.pcache().args(["--", "true"]));
     assert_eq!(refused.status.code(), Some(125));

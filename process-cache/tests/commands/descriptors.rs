@@ -1,5 +1,4 @@
-//! Ways of reading what a command inherits, other than `read` on its standard
-//! input.
+//! Reads of inherited descriptors, other than `read` on standard input.
 
 use crate::support::{PCACHE, Sandbox, program};
 
@@ -9,7 +8,7 @@ fn check_inherited(command: &str) {
     let sandbox = Sandbox::new("echo one > f");
     let cached = format!("'{PCACHE}' -q --min-time 0 -- {command}");
     for content in ["one", "one", "two"] {
-        // Of the same length, and in place.
+        // The same length, written in place.
         sandbox.edit(&format!(
             "printf {content} | dd of=f conv=notrunc 2> /dev/null"
         ));

@@ -243,7 +243,7 @@ fn a_product_shares_no_inode_with_the_store() {
         sandbox.cached(command).assert_hit();
         assert_eq!(sandbox.text("g"), right);
         assert_eq!(fs::metadata(sandbox.path("g")).expect("g").nlink(), 1);
-        // In place, as a careless program would.
+        // Written in place, as a careless program would do.
         sandbox.edit("printf garbage | dd of=g conv=notrunc 2> /dev/null");
     }
 }
@@ -294,7 +294,7 @@ fn products_are_made_in_the_order_they_were_made() {
     let command = "for i in 5 4 3 2 1; do echo $i > f$i; done; echo again > f5";
     sandbox.cached(command);
     sandbox.reset();
-    // The order shows in the events even if all of them are within one tick.
+    // The events show the order even if all of them are within one tick.
     let kept =
         rustix::fs::inotify::CreateFlags::NONBLOCK | rustix::fs::inotify::CreateFlags::CLOEXEC;
     let notices = rustix::fs::inotify::init(kept);
@@ -389,7 +389,7 @@ fn ninja_has_nothing_to_do_after_the_same_again() {
     );
     for _ in 0..2 {
         sandbox.reset();
-        // Without -j it looks at the machine, and is not stored for that.
+        // Without -j it queries the machine, and is not stored for that reason.
         sandbox.cached("ninja -j1");
         let question = sandbox.plain("ninja -n");
         assert!(question.out.contains("no work to do"), "{}", question.out);

@@ -1,17 +1,17 @@
-//! Programs whose system calls cannot be followed: 32-bit ones.
+//! 32-bit programs, whose system calls cannot be followed.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::support::{Sandbox, copy_program};
 
-/// Where the kernel puts an [`image`].
+/// The address at which the kernel maps an [`image`].
 const BASE: u32 = 0x0804_8000;
 
-/// Where the data of an [`image`] is.
+/// The offset of the data in an [`image`].
 const DATA: u32 = 0x200;
 
-/// A 32-bit x86 program: code that the kernel jumps to, and data.
+/// Creates a 32-bit x86 program: code to which the kernel jumps, and data.
 fn image(code: &[u8], data: &[u8]) -> Vec<u8> {
     let header = 52;
     let entry = header + 32;
@@ -26,7 +26,7 @@ fn image(code: &[u8], data: &[u8]) -> Vec<u8> {
     for half in [header as u16, 32, 1, 40, 0, 0] {
         bytes.extend(half.to_le_bytes());
     }
-    // One segment to load: all of the file, to be read, written and executed.
+    // One segment to load: the whole file, readable, writable and executable.
     for word in [1, 0, BASE, BASE, length, length, 7, 0x1000] {
         bytes.extend(u32::to_le_bytes(word));
     }
@@ -37,7 +37,7 @@ fn image(code: &[u8], data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `eax`, `ebx`, `ecx` and `edx` set, and a system call.
+/// Sets `eax`, `ebx`, `ecx` and `edx`, and makes a system call.
 fn call(number: u32, first: u32, second: u32, third: u32) -> Vec<u8> {
     let mut code = Vec::new();
     for (load, value) in [(0xb8, number), (0xbb, first), (0xb9, second), (0xba, third)] {
@@ -60,7 +60,7 @@ fn make_program(sandbox: &Sandbox, path: &std::path::Path, bytes: &[u8]) {
     fs::remove_file(source).expect("a file");
 }
 
-/// A sandbox with such a program as `p`; none if this kernel runs none.
+/// Creates a sandbox with such a program as `p`; `None` if this kernel cannot run it.
 fn sandbox(setup: &str, code: &[u8], data: &[u8]) -> Option<Sandbox> {
     let sandbox = Sandbox::new(setup);
     let probe = sandbox.path("probe");
@@ -149,8 +149,8 @@ fn redirecting() -> (Vec<u8>, Vec<u8>) {
 
 #[test]
 fn children_of_a_32_bit_program_are_not_stored() {
-    // What the program opened was not seen: a result of what it starts would
-    // be found for another input.
+    // The open of the program is not observed: a result of a program that it starts would hit with
+    // another input.
     let (code, data) = redirecting();
     let Some(sandbox) = sandbox("", &code, &data) else {
         return;

@@ -1,4 +1,4 @@
-//! Hits, and that they cannot be told from runs.
+//! Hits, which programs cannot tell from runs.
 
 use std::fs::File;
 use std::process::Stdio;
@@ -319,12 +319,12 @@ fn paths_follow_the_changes_of_skipped_programs() {
             run.assert_like(&sandbox.plain(&command), &format!("{step}, {edit}"));
             run
         };
-        // The whole runs, and its parts are skipped.
+        // The whole command runs, and its parts are skipped.
         let run = edited(":");
         let skipped = run.units.iter().filter(|unit| unit.result == "hit");
         assert!(!run.is_hit() && skipped.count() >= 2, "{:#?}", run.units);
         edited(":");
-        // What it has of its parts is what they have looked at.
+        // The command inherits the facts of its parts.
         for edit in ["echo 3 > b/x", "echo 3 > a/x", "cp new b/z", "cp new a/z"] {
             edited(edit);
         }

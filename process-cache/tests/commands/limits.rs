@@ -1,4 +1,4 @@
-//! Limits of resources: what a process has set, what it was given, what somebody else sets.
+//! Resource limits: set by a process, inherited, or set from outside.
 
 use std::process::Stdio;
 
@@ -21,7 +21,7 @@ fn the_limits_that_a_command_is_given_are_in_its_key() {
     assert_eq!(limited("120"), "120\n");
 }
 
-/// Shows its limit.
+/// Prints its limit.
 const SHOW: &str = "sh -c 'ulimit -n'";
 
 #[test]
@@ -35,7 +35,7 @@ fn limits_set_during_a_run_are_in_later_keys() {
     let plain = sandbox.plain(&script);
     let first = sandbox.cached(&script);
     first.assert_like(&plain, "first run");
-    // What is started is looked up, the command itself is another.
+    // The children are looked up, although the command itself differs.
     let again = sandbox.cached(&format!("{script}; :"));
     again.assert_like(&plain, "second run");
     assert!(!again.is_hit(), "{:#?}", again.units);
@@ -60,7 +60,7 @@ fn a_limit_that_a_library_call_sets_is_in_the_keys_as_well() {
     }
 }
 
-/// Runs something after somebody outside has set a limit of the shell that runs it.
+/// Runs commands before and after an outside process sets a limit of their shell.
 fn set_from_outside(before: &str, after: &str) -> (String, serde_json::Value) {
     let sandbox = Sandbox::new("mkfifo begun go");
     let mut pcache = sandbox.pcache();

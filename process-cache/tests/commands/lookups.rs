@@ -1,5 +1,5 @@
-//! Processes that make so many lookups that they perform and log them by
-//! themselves: what is stored of them is what stops would have told.
+//! Processes with so many lookups that these become unstopped calls: the stored result equals that
+//! of stopped calls.
 
 use crate::support::Sandbox;
 
@@ -18,7 +18,7 @@ const SETUP: &str = "mkdir missing other sources aside
     for i in $(seq 200); do echo 'sum=$((sum + '$i'))' > sources/$i; done
     for i in $(seq 0 7 200); do echo text > other/$i; done";
 
-/// Edits, and whether the answer to a lookup changes by them.
+/// Edits, with whether the answer to a lookup changes.
 const EDITS: [(&str, bool); 9] = [
     (":", false),
     ("echo 'sum=1' > sources/150", true),

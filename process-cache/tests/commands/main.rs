@@ -1,9 +1,7 @@
-//! `pcache` as its users see it: the built binary runs real commands in
-//! temporary directories, and what it leaves is compared with what the plain
-//! commands leave.
+//! Tests of `pcache` from a user's view. The built binary runs real commands in temporary
+//! directories, and their effects are compared with those of the plain commands.
 //!
-//! One program for all of them, so that the sandbox is compiled once; a file
-//! for each concern.
+//! All tests are one program, so that the sandbox is compiled once; each concern has a file.
 
 mod assumed;
 mod command_line;

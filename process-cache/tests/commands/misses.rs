@@ -1,4 +1,4 @@
-//! Which differences are noticed, and by what name.
+//! Differences that cause a miss, and the names under which they are reported.
 
 use std::path::Path;
 
@@ -44,7 +44,7 @@ fn a_header_that_appears_earlier_in_the_include_path_is_a_difference() {
     );
 }
 
-/// Compilers that read one header, which all look for elsewhere before.
+/// Compilers that read one header, which all of them look for elsewhere first.
 const COMPILERS: &str = "mkdir i j; echo 'int x;' > j/h.h; \
      for n in 1 2 3; do echo '#include <h.h>' > $n.c; done";
 
@@ -223,7 +223,7 @@ fn other_times_in_the_same_order_are_no_difference() {
     );
 }
 
-/// Whether `c` is newer than what has been given a time.
+/// Whether `c` is newer than a file with an explicitly set time.
 const COMPARE: &str = "[ c -nt p ] && echo newer || echo older";
 
 #[test]
@@ -245,7 +245,7 @@ fn an_explicitly_set_time_is_compared_exactly() {
         let child = format!("{give}; sh -c '{COMPARE}'; :");
         check_miss(setup, &child, "touch -d @4000 c", "c");
     }
-    // What it holds afterwards makes no difference.
+    // Its later content makes no difference.
     let writes = format!("cp -p b p; {COMPARE}; echo other > p");
     check_miss(setup, &writes, "touch -d @4000 c", "c");
     let before = format!("{setup}; echo p > p; touch -d @1000 p");
@@ -368,7 +368,7 @@ fn a_changed_script_is_a_difference() {
 
 #[test]
 fn a_missing_program_that_appears_is_a_difference() {
-    // env(1) tries each directory by an execve.
+    // env(1) tries each directory with an execve.
     check_miss(
         "mkdir a b; printf '#!/bin/sh\\necho b\\n' > b/prog; chmod +x b/prog",
         "env PATH=a:b:$PATH prog",
@@ -526,7 +526,7 @@ fn a_deleted_product_is_made_again() {
 
 #[test]
 fn the_output_file_differs_from_other_inputs() {
-    // With nothing in `b`, and then with the output going there.
+    // First `b` is empty, then the output goes there.
     let sandbox = Sandbox::new("echo 1 > a; : > b");
     let command = "cat a b > out";
     sandbox.cached(command);
@@ -541,8 +541,7 @@ fn the_output_file_differs_from_other_inputs() {
 
 #[test]
 fn each_link_that_something_is_written_through_counts() {
-    // To a file that is made, and to one that is there; through another link,
-    // and through a directory.
+    // To a new file, and to an existing one; through another link, and through a directory.
     for (links, other) in [
         ("ln -s b a; ln -s new b", "rm -f b; echo 1 > b"),
         (
@@ -572,7 +571,7 @@ fn each_link_that_something_is_written_through_counts() {
         sandbox.cached(command);
         assert_eq!(contents(), plain, "{links}; {other}");
     }
-    // The directory of the link itself is one.
+    // The directory of the link itself is a link.
     let sandbox = Sandbox::new("mkdir d; ln -s d l; ln -s ../new d/a");
     let command = "echo written > l/a; sleep 0.01";
     sandbox.cached(command);

@@ -1,4 +1,4 @@
-//! Results that are found at another place, and those that are not.
+//! Results that hit in another directory, and those that do not.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,11 +10,11 @@ use crate::support::{PCACHE, Unit};
 struct Places {
     dir: tempfile::TempDir,
     setup: String,
-    /// Each has a store of its own, and all have a remote cache.
+    /// Whether each has its own store, and all share a remote cache.
     is_remote: bool,
 }
 
-/// The result of one command in one of them.
+/// The result of one command in one checkout.
 struct Left {
     out: String,
     files: Vec<(PathBuf, Vec<u8>)>,
@@ -24,7 +24,7 @@ struct Left {
 impl Places {
     fn new(setup: &str) -> Self {
         Self {
-            // Not beside files that whoever runs the tests has open.
+            // Not next to files that the user who runs the tests has open.
             dir: tempfile::Builder::new()
                 .prefix("places")
                 .tempdir_in(env!("CARGO_TARGET_TMPDIR"))
@@ -34,8 +34,7 @@ impl Places {
         }
     }
 
-    /// Runs a command in a checkout that is made anew, plainly and under pcache, and
-    /// compares what it leaves.
+    /// Runs a command in a new checkout, plainly and under pcache, and compares the results.
     #[track_caller]
     fn run(&self, place: &str, command: &str) -> Left {
         let dir = self.dir.path().join(place);
@@ -66,7 +65,7 @@ impl Places {
             let shell = |command: &mut Command, script: &str| {
                 command
                     .env_clear()
-                    // Nothing that is near the places: a result depends on how far.
+                    // No directory near the checkouts: a result depends on its distance.
                     .env("PATH", "/usr/local/bin:/usr/bin:/bin")
                     .env("LC_ALL", "C")
                     .env("PWD", &dir)
@@ -121,7 +120,7 @@ fn files(dir: &std::path::Path) -> Vec<(PathBuf, Vec<u8>)> {
 impl Left {
     #[track_caller]
     fn is_hit(&self, command: &str) -> bool {
-        // Within the whole that was skipped.
+        // Inside a skipped unit.
         if self
             .units
             .first()
@@ -139,7 +138,7 @@ impl Left {
 const SOURCE: &str = "mkdir src; echo '#include \"h.h\"\nint main() { return f(); }' > src/a.c; \
                       echo 'static int f() { return 0; }' > src/h.h";
 
-/// Whether a command is skipped at one place after it ran at another one.
+/// Checks whether a command is skipped in one directory after a run in another one.
 #[track_caller]
 fn check(setup: &str, command: &str, unit: &str, [there, here]: [&str; 2], expected: bool) {
     let places = Places::new(setup);
@@ -157,19 +156,19 @@ fn a_program_with_mapped_paths_hits_in_another_directory() {
     check(SOURCE, "cc -c src/a.c -o a.o", "cc", APART, true);
     let absolute = "cc -g -ffile-prefix-map=$PWD=. -I$PWD/src -c $PWD/src/a.c -o $PWD/a.o";
     check(SOURCE, absolute, "cc", APART, true);
-    // Somewhere as deep or not.
+    // Directories of the same depth and of others.
     check(SOURCE, map, "cc", ["a/b/checkout", "another"], true);
 }
 
 #[test]
 fn a_dependency_file_hits_elsewhere_with_local_names() {
-    // As CMake has it.
+    // The form that CMake uses.
     let listed =
         "cc -ffile-prefix-map=$PWD=. -I$PWD/src -MD -MT a.o -MF a.o.d -o a.o -c $PWD/src/a.c";
     check(SOURCE, listed, "cc", APART, true);
     let phony = "cc -ffile-prefix-map=$PWD=. -MMD -MP -MF x.d -o a.o -c $PWD/src/a.c; cat x.d";
     check(SOURCE, phony, "cc", APART, true);
-    // It is no list of names if it says something else of the place.
+    // A list that mentions the directory in another way is no dependency file.
     let target = "cc -ffile-prefix-map=$PWD=. -MD -MT x$PWD -MF a.d -o a.o -c $PWD/src/a.c";
     check(SOURCE, target, "cc", APART, false);
 }
@@ -178,7 +177,7 @@ fn a_dependency_file_hits_elsewhere_with_local_names() {
 fn a_program_that_contains_its_path_misses_elsewhere() {
     check(SOURCE, "cc -g -c src/a.c -o a.o", "cc", APART, false);
     check(SOURCE, "cc -g -gz -c src/a.c -o a.o", "cc", APART, false);
-    // What becomes of the name nobody knows.
+    // The use of the name is unknown.
     check(SOURCE, "cc -c $PWD/src/a.c -o a.o", "cc", APART, false);
 }
 
@@ -190,7 +189,7 @@ fn a_remote_cache_serves_results_of_other_directories() {
     let command = "cc -g -ffile-prefix-map=$PWD=. -MD -c $PWD/src/a.c -o a.o; echo 1 >> log";
     assert!(!places.run("one/tree", command).is_hit("sh"));
     assert!(places.run("two/other", command).is_hit("sh"));
-    // And what belongs to its place is found there only.
+    // A result that belongs to its directory hits only there.
     let command = "pwd > f";
     assert!(!places.run("one/tree", command).is_hit("sh"));
     assert!(!places.run("two/other", command).is_hit("sh"));
@@ -203,7 +202,7 @@ fn a_changed_source_is_no_hit_elsewhere() {
     places.run("one/tree", command);
     places.setup.push_str("; echo '/* */' >> src/h.h");
     assert!(!places.run("two/tree", command).is_hit("cc"));
-    // A header that appears before the other one.
+    // A header appears before the other one.
     let mut places = Places::new("mkdir i j; echo 'int x;' > j/h.h; echo '#include <h.h>' > a.c");
     let command = "cc -Ii -Ij -c a.c";
     places.run("one/tree", command);
@@ -227,7 +226,7 @@ fn output_that_contains_its_path_misses_elsewhere() {
 
 #[test]
 fn a_path_read_from_a_file_binds_the_result_to_its_directory() {
-    // The same bytes everywhere; they name one of the two.
+    // The same bytes in all directories; they name one of the two.
     let places = Places::new("");
     let there = places.dir.path().join("some/where");
     let setup = format!("echo {0} > config; echo 1 > x", there.display());
@@ -249,7 +248,7 @@ fn shells_may_print_a_component_common_to_both_directories() {
     let command = "echo ${PWD##*/} > f";
     check("", command, "sh", ["one/name", "two/name"], true);
     check("", command, "sh", ["one/name", "one/other"], false);
-    // A word that happens to be there, as is seen at the second place.
+    // A word that occurs by chance, which the second directory shows.
     let places = Places::new("");
     let command = "echo name > f";
     assert!(!places.run("one/name", command).is_hit("sh"));
@@ -260,7 +259,7 @@ fn shells_may_print_a_component_common_to_both_directories() {
 
 #[test]
 fn files_above_a_base_directory_are_queried_at_its_location() {
-    // The name beside the root depends on where that is.
+    // The file next to the base directory depends on the location of that.
     let command = "cat ../beside 2> /dev/null || echo none";
     let places = Places::new("");
     fs::create_dir_all(places.dir.path().join("two")).unwrap();
@@ -268,7 +267,7 @@ fn files_above_a_base_directory_are_queried_at_its_location() {
     assert_eq!(places.run("one/tree", command).out, "none\n");
     assert_eq!(places.run("two/tree", command).out, "there\n");
     assert_eq!(places.run("three/tree", command).out, "none\n");
-    // By an absolute path, made from the root's.
+    // By an absolute path, derived from that of the base directory.
     let command = "cat ${PWD%/*}/beside 2> /dev/null || echo none";
     assert_eq!(places.run("one/tree", command).out, "none\n");
     assert_eq!(places.run("two/tree", command).out, "there\n");
@@ -284,16 +283,16 @@ fn link_lookups_above_a_base_directory_hit_elsewhere() {
 
 #[test]
 fn an_unknown_program_hits_elsewhere_after_two_equal_runs() {
-    // sort is known to leave lines, but not which.
+    // sort is known to keep lines unchanged, but not in which order.
     let setup = "printf 'b\\na\\n' > f";
     let places = Places::new(setup);
     let command = "sort f > g";
     assert!(!places.run("aa/bb", command).is_hit("sort"));
     assert!(!places.run("cccc/dd", command).is_hit("sort"));
     assert!(places.run("e/ffffff", command).is_hit("sort"));
-    // Neither of them was as deep.
+    // Neither of them had the same depth.
     assert!(!places.run("e/f/g", command).is_hit("sort"));
-    // Two places that agree in what the result depends on.
+    // Two directories that agree in everything on which the result depends.
     let places = Places::new(setup);
     let command = "echo ${#PWD} > g";
     places.run("aa/bb", command);
@@ -316,12 +315,12 @@ fn a_link_into_a_base_directory_follows_it() {
     let left = places.run("one/tree", &command);
     assert_eq!(left.files.len(), 1);
     fs::remove_file(one.join("f")).unwrap();
-    // It is written where the link leads.
+    // The write goes to the target of the link.
     let left = places.run("two/tree", &command);
     assert!(left.files.is_empty() && one.join("f").exists());
 }
 
-/// Two directories with makefiles, and one above them; all make their mark.
+/// Two directories with makefiles, and one above them; each writes a file.
 const MAKES: &str = "mkdir lib app; printf 'all: ; @$(MAKE) -C lib; $(MAKE) -C app\\n' > Makefile; \
                      for d in lib app; do printf 'all: ; @cat in; cat in > out\\n' > $d/Makefile; \
                      echo 1 > $d/in; done; find . -exec touch -d @1000000000 {} +";
@@ -330,9 +329,9 @@ const MAKES: &str = "mkdir lib app; printf 'all: ; @$(MAKE) -C lib; $(MAKE) -C a
 fn directory_messages_of_make_are_relocated() {
     check(MAKES, "make", "make", APART, true);
     check(MAKES, "make -w; echo 1 > f", "sh", APART, true);
-    // Somewhere with a name of another length, and another depth.
+    // A directory with a name of another length, and of another depth.
     check(MAKES, "make -w", "sh", ["some/deep/place", "another"], true);
-    // The one that says where it is, where something else does so as well.
+    // Make prints its directory, and so does another program.
     check(MAKES, "pwd; make -w -C lib", "make", APART, true);
     check(MAKES, "make -w -C lib > log", "make", APART, true);
     let mut places = Places::new(MAKES);
@@ -349,7 +348,7 @@ fn directory_messages_of_make_are_relocated() {
     );
 }
 
-/// A makefile that compiles and says so.
+/// A makefile that compiles and echoes the command.
 const COMPILES: &str = "printf 'f = $(CFLAGS) $(MAP)$(HERE) $(EXTRA)\\n\
                         all: ; echo cc $(f); cc -g $(CFLAGS) -c a.c\\n' > Makefile; \
                         echo 'int x;' > a.c; touch -d @1000000000 . a.c Makefile";
@@ -360,7 +359,7 @@ fn echoed_commands_of_make_name_the_given_directory() {
         "CFLAGS=-ffile-prefix-map=$PWD=.",
         "CFLAGS='-O2 -fdebug-prefix-map='$PWD'=. -ffile-prefix-map='$PWD=.",
     ] {
-        // Whoever echoes it shows it, too, and is no make.
+        // Another program that echoes the option is not make.
         check(
             COMPILES,
             &format!("make {flags}"),
@@ -378,7 +377,7 @@ fn echoed_commands_of_make_name_the_given_directory() {
             ["some/deep/place", "another"],
             true,
         );
-        // Given to a make below.
+        // Passed to a recursive make.
         let below = format!(
             "mkdir s; cd s; {quiet}; cd ..; echo 'all: ; $(MAKE) -C s' > Makefile; \
                              touch -d @1000000000 . s Makefile"
@@ -391,7 +390,7 @@ fn echoed_commands_of_make_name_the_given_directory() {
 fn messages_of_a_skipped_make_are_relocated_within_a_running_build() {
     let mut places = Places::new(MAKES);
     places.run("a/one", "make");
-    // One of the two below is skipped, the other one runs, and so does all above.
+    // One of the two recursive makes is skipped; the other one and its ancestors run.
     places.setup = MAKES.replace("; find", "; echo 2 > app/in; find");
     let left = places.run("b/second", "make");
     let fates: Vec<(&str, &str)> = left
@@ -410,7 +409,7 @@ fn only_directory_messages_of_make_itself_are_relocated() {
     let flags = "CFLAGS=-ffile-prefix-map=$PWD=.";
     for (setup, command) in [
         ("", "echo \"make: Entering directory '$PWD'\""),
-        // Of another directory than it is in.
+        // About another directory than its working directory.
         (
             &format!("mkdir s; {info} \"make: Entering directory '\\$(CURDIR)/s'\" > Makefile"),
             "make",
@@ -420,24 +419,24 @@ fn only_directory_messages_of_make_itself_are_relocated() {
             &format!("{info} \"make: entering directory '\\$(CURDIR)'\" > Makefile"),
             "make",
         ),
-        // Into a file of the tree.
+        // To a file of the tree.
         (MAKES, "make -w > log"),
         (MAKES, "make -w | tee log"),
         // Through another program.
         (MAKES, "make -w | cat"),
-        // An option, and more than that.
+        // An option followed by another mention.
         (COMPILES, &format!("make {flags} EXTRA=$PWD")),
         (
             COMPILES,
             &format!("make {flags}x EXTRA=-ffile-prefix-map=$PWD"),
         ),
-        // It was not given to make so.
+        // Make did not get it as one option.
         (COMPILES, "make MAP=-ffile-prefix-map= HERE=$PWD"),
         (COMPILES, "make 'CFLAGS=-ffile-prefix-map=$(CURDIR)=.'"),
     ] {
         check(setup, command, "sh", APART, false);
     }
-    // What is made of it through a pipe is other output, and is the same as without pcache.
+    // A filter's output is ordinary output, and is the same as without pcache.
     for filter in [
         "wc -c",
         "{ head -c 40; cat > /dev/null; }",
@@ -455,7 +454,7 @@ fn only_directory_messages_of_make_itself_are_relocated() {
 
 #[test]
 fn commits_in_order_do_not_deadlock() {
-    // Compilers read many files that others may read, a shell that follows them does not.
+    // Compilers read many files that others may read; the shell after them does not.
     let places = Places::new(
         "for n in 1 2 3; do printf '#include <stdio.h>\\n#include <stdlib.h>\\nint f%s;\\n' $n \
          > $n.c; done",

@@ -1,4 +1,4 @@
-//! Rights: programs that gain some, and places where tracing is forbidden.
+//! Privileges: set-uid programs, and environments without permission to trace.
 #![expect(
     unsafe_code,
     reason = "a seccomp filter is installed between fork and exec, by prctl(2) only"
@@ -12,20 +12,19 @@ use std::process::Command;
 
 use crate::support::{PCACHE, Run, Sandbox, check_hit, check_uncacheable, copy_program, program};
 
-/// An ordinary user, and another one who owns a program.
+/// An ordinary user, and the owner of a program.
 const USER: u32 = 65534;
 const OWNER: u32 = 65533;
 
-/// A sandbox that an ordinary user can use, with a copy of `pcache` outside of
-/// directories that may be closed to that user.
+/// A sandbox for an ordinary user, with a copy of `pcache` in a directory that this user can read.
 struct Ordinary {
     sandbox: Sandbox,
     pcache: PathBuf,
 }
 
 impl Ordinary {
-    /// None, with a note, where we are ordinary ourselves: then nobody can be
-    /// given a set-uid program.
+    /// Returns `None`, with a note, if the tests run as an ordinary user, who cannot create a
+    /// set-uid program of another user.
     fn new(setup: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: only root can set this up");
@@ -41,7 +40,7 @@ impl Ordinary {
         Some(Self { sandbox, pcache })
     }
 
-    /// A set-uid copy of id(1); none where set-uid programs have no effect.
+    /// Adds a set-uid copy of id(1); `None` if set-uid programs have no effect.
     fn with_set_uid() -> Option<Self> {
         let ordinary = Self::new("")?;
         let id = program(&["id"])?;
@@ -135,8 +134,8 @@ fn the_status_of_a_set_uid_program_arrives() {
     }
 }
 
-/// Makes ptrace(2) fail with EPERM in a command and all it starts, as the
-/// seccomp profiles of some containers do.
+/// Makes ptrace(2) fail with EPERM in a command and its children, as the seccomp profiles of some
+/// containers do.
 fn without_ptrace(command: &mut Command) -> &mut Command {
     let op = |code: u32, k: u32, jt: u8, jf: u8| libc::sock_filter {
         code: code as u16,
@@ -176,8 +175,7 @@ fn without_ptrace(command: &mut Command) -> &mut Command {
         }
         Ok(())
     };
-    // SAFETY: the closure makes system calls on memory of its own, and nothing
-    // else.
+    // SAFETY: the closure only makes system calls on its own memory.
     unsafe { command.pre_exec(install) }
 }
 
@@ -241,7 +239,7 @@ fn stored_results_are_used_without_ptrace() {
     run.assert_hit();
 }
 
-/// The command that makes namespaces as a container has them.
+/// The command that creates namespaces as in a container.
 const UNSHARE: [&str; 3] = ["unshare", "-Urpf", "--mount-proc"];
 
 #[test]
@@ -401,7 +399,7 @@ fn users_share_a_store_that_is_open_to_their_group() {
         assert!(!run.err.contains("cannot"), "{}", run.err);
         run.err.contains("pcache: skipped")
     };
-    // Neither keeps the other out, whoever was first, and whatever the umask.
+    // Neither user locks the other out, in any order and with any umask.
     assert!(!build(USER, "077") && !build(OWNER, "022"));
     assert!(build(USER, "077") && build(OWNER, "022"));
     let mut fsck = Command::new(PCACHE);

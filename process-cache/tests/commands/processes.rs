@@ -15,7 +15,7 @@ fn a_parallel_make_with_a_jobserver_is_skipped() {
 #[test]
 fn the_job_of_make_with_standard_input_does_not_matter() {
     let Some(_) = program(&["make"]) else { return };
-    // The other has a pipe that nobody writes to.
+    // The other one has a pipe without a writer.
     let sandbox = Sandbox::new(
         "printf 'a b:\\n\\tcat in-$@ > out-$@; sleep 0.05\\n' > Makefile; echo 1 > in-a; echo 2 > in-b",
     );
@@ -90,7 +90,7 @@ fn a_command_is_skipped_where_another_one_starts_it() {
     assert_eq!(within.unit("cksum").result, "hit", "{within:#?}");
 }
 
-/// Where make goes is no time that it compares.
+/// Make does not compare the time of a directory that it enters.
 #[test]
 fn a_recursive_make_is_skipped_after_its_outputs_were_removed() {
     let sandbox = Sandbox::new(

@@ -1,13 +1,12 @@
-//! Inputs that somebody changes while a unit runs are never taken for its inputs.
+//! A unit's result is never stored under inputs that another process changed while the unit ran.
 //!
-//! The unit opens a gate, a plain file, between its reads. Whoever holds a lease on
-//! the gate (fcntl(2), `F_SETLEASE`) is told when that happens, and the unit waits
-//! until the lease is given back: so the change is made at a known place of the unit
-//! and nothing depends on time, nor does the unit see anything but plain files, for
-//! which its result is stored where nothing changes.
+//! The unit opens a gate, a regular file, between its reads. Another process holds a lease on the
+//! gate (fcntl(2), `F_SETLEASE`) and is notified of the open, and the unit waits until the lease
+//! is released. So the change is made at a known position of the unit, and nothing depends on
+//! time. The unit uses only regular files, for which its result is stored if nothing changes.
 //!
-//! A shell's reads stop; the program in C makes all its calls without a stop until it
-//! opens its output, so that what it has read is asked for after the change.
+//! The reads of a shell stop. The program in C makes only unstopped calls until it opens its
+//! output, so that the tracer examines its input after the change.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -22,12 +21,12 @@ const SETUP: &str = "printf 'old 1\\nold 2\\n' > input; ln -s input link; mkdir 
                      touch full/1 full/2 full/3 full/4 full/5 full/6 full/7 full/8; \
                      touch gate0 gate1 gate2 gate3 start wrote begin";
 
-/// Reads a part, another part of the same open file, the file again, and writes.
+/// Reads a part, another part through the same open file, then the file again, and writes.
 const SHELL: &str = "read x < gate0; exec 4< input; read a <&4; read x < gate1; read b <&4; \
                      read c < input; [ -e other ] && d=other; read x < gate2; \
                      echo $a $b $c $d > out; read x < gate3";
 
-/// Reads in the same way, or in others, or writes at a gate.
+/// Reads in the same way, or in other ways, or writes at a gate.
 const SOURCE: &str = r#"
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -131,8 +130,8 @@ int main(int count, char **args)
 }
 "#;
 
-/// Takes leases on gates, and then steps: waits until somebody opens one, opens one, or
-/// runs a command.
+/// Takes leases on gates, and then performs steps: waits for an open of a gate, opens one, or runs
+/// a command.
 const OUTSIDER: &str = r#"
 import fcntl, os, signal, subprocess, sys
 signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGIO})
@@ -156,22 +155,22 @@ for step in sys.argv[2:]:
         subprocess.run(["sh", "-c", rest], check=True)
 "#;
 
-/// The ways to change the input.
+/// Ways to change the input.
 const CHANGES: &[&str] = &[
     "printf 'new 1\\nnew 2\\n' > input",
     "printf 'new 1\\nnew 2\\n' > fresh; mv fresh input",
     "printf 'new 3\\n' >> input",
     "printf 'new\\n' > input",
     "rm input",
-    // Size and time as before.
+    // Size and time stay the same.
     "touch -r input stamp; printf 'new 1\\nnew 2\\n' > input; touch -r stamp input; rm stamp",
     "echo > other",
-    // Nothing differs afterwards, but what was read does.
+    // The final state is the same, but the content that was read differs.
     "cp -p input saved; printf 'new 1\\nnew 2\\n' > input; rm input; mv saved input",
 ];
 
-/// The compiled program. It has the name of one of which it is known that it does not
-/// look at times and inode numbers, which differ whenever a sandbox is made anew.
+/// The compiled program. It has the name of a program known not to look at times and inode
+/// numbers, which differ in every new sandbox.
 struct Program {
     dir: TempDir,
 }
@@ -180,7 +179,7 @@ impl Program {
     fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         fs::write(dir.path().join("unit.c"), SOURCE).expect("a file");
-        // Elsewhere nothing is known of a program by its name.
+        // In other directories, the name of a program is not trusted.
         fs::create_dir(dir.path().join("bin")).expect("a directory");
         let compiled = Command::new("cc")
             .args(["-O1", "-o", "bin/cat", "unit.c"])
@@ -190,21 +189,21 @@ impl Program {
         Self { dir }
     }
 
-    /// The command that does this.
+    /// Returns the command for this kind of access.
     fn does(&self, how: &str) -> String {
         let path: PathBuf = self.dir.path().join("bin/cat");
         format!("'{}' {how}", path.display())
     }
 }
 
-/// A sandbox in which calls are seen in one of both ways.
+/// Creates a sandbox with one of the two kinds of interception.
 fn sandbox(interception: &str) -> Sandbox {
     let mut sandbox = Sandbox::new(SETUP);
     sandbox.options = vec![format!("--interception={interception}")];
     sandbox
 }
 
-/// Somebody who waits at gates; nobody where there are no leases.
+/// Starts a process that waits at gates; `None` if leases are not available.
 fn outsider(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str]) -> Option<Child> {
     let mut command = Command::new(python);
     command.args(["-c", OUTSIDER, gates]).args(steps);
@@ -224,8 +223,8 @@ fn outsider(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str]) -> Opt
     Some(child)
 }
 
-/// With the input as it was and as it is after an edit, a command does under pcache what
-/// it does without.
+/// Checks, with the original input and after an edit, that a command behaves under pcache as it
+/// does without.
 fn compare(sandbox: &Sandbox, command: &str, edit: &str, what: &str) {
     for edit in ["", edit] {
         sandbox.reset();
@@ -238,7 +237,8 @@ fn compare(sandbox: &Sandbox, command: &str, edit: &str, what: &str) {
     }
 }
 
-/// Runs a command while somebody takes steps at gates; whether there is somebody who can.
+/// Runs a command while another process performs steps at gates; returns whether that was
+/// possible.
 fn run_beside(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str], run: &str) -> bool {
     let Some(mut child) = outsider(python, sandbox, gates, steps) else {
         return false;
@@ -249,8 +249,8 @@ fn run_beside(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str], run:
     true
 }
 
-/// Runs the unit while the change is made at one gate; afterwards it must do, with
-/// the input as it was and as it is now, what it does without pcache.
+/// Runs the unit while the change is made at one gate. Afterwards it must behave as without
+/// pcache, with the original and with the changed input.
 fn check(python: &str, interception: &str, unit: &str, gate: usize, change: &str) -> bool {
     let sandbox = sandbox(interception);
     let gate = format!("gate{gate}");
@@ -303,7 +303,7 @@ fn a_change_between_two_reads_is_not_published() {
     check_everywhere("stops", &program.does("read"), CHANGES);
 }
 
-/// Another program has read the input before, so that it is known what is in it.
+/// Another program has read the input before, so that its content is cached.
 #[test]
 fn a_change_after_an_earlier_reader_is_not_published() {
     let program = Program::new();
@@ -313,8 +313,8 @@ fn a_change_after_an_earlier_reader_is_not_published() {
     }
 }
 
-/// A program that begins after the change reads the input, and changes it, so that it cannot
-/// be told at its end what it has read.
+/// A program that begins after the change reads the input and then changes it, so that the content
+/// it read is unknown at its end.
 #[test]
 fn a_change_before_a_rewriting_program_is_not_published() {
     let Some(python) = program(&["python3"]) else {
@@ -337,7 +337,7 @@ fn a_change_before_a_rewriting_program_is_not_published() {
     }
 }
 
-/// Somebody else reads it afresh in between.
+/// Another program reads it again in between.
 #[test]
 fn a_change_noticed_by_another_reader_is_not_published() {
     let Some(python) = program(&["python3"]) else {
@@ -406,7 +406,7 @@ fn names_that_change_while_they_are_listed_are_not_published() {
     }
 }
 
-/// Runs the unit while another of the same command writes, at one gate, to what it reads.
+/// Runs the unit while another unit of the same command writes, at one gate, to its input.
 fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first: bool) -> bool {
     for interception in ["auto", "stops"] {
         let sandbox = sandbox(interception);
@@ -417,13 +417,13 @@ fn check_sibling(python: &str, program: &Program, how: &str, gate: usize, first:
         let go_on = format!("open {gate}");
         let mut steps = match early {
             false => vec![&*arrive, "await start"],
-            // The writer has stored to its memory before the reader begins.
+            // The writer has written to its memory before the reader begins.
             true => vec!["await start", "await begin", "open begin", &arrive],
         };
         steps.extend(["open start", "await wrote"]);
         match first {
             false => steps.extend([&*go_on, "open wrote"]),
-            // The writer leaves before the reader goes on.
+            // The writer exits before the reader continues.
             true => steps.extend(["open wrote", &go_on]),
         }
         let unit = program.does("read");
@@ -492,13 +492,13 @@ fn memory_that_becomes_writable_later_is_not_published() {
 
 #[test]
 fn a_write_to_a_dirty_page_is_not_published() {
-    // No time of the file tells of it.
+    // No time of the file shows the write.
     check_siblings("early");
 }
 
 #[test]
 fn a_unit_that_waits_at_gates_is_stored_when_nothing_changes() {
-    // Otherwise the tests above show nothing.
+    // Without this hit the tests above would prove nothing.
     check_hit(SETUP, SHELL);
     let program = Program::new();
     for how in ["read", "map", "stat", "target", "list"] {

@@ -1,4 +1,4 @@
-//! Writes to inherited descriptors, and where they end.
+//! Writes to inherited descriptors, and their destinations.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read, Seek};
@@ -121,7 +121,7 @@ fn output_of_a_skipped_child_in_a_pipeline_arrives() {
     assert_eq!(run.out, plain.out.replace("\n1\n", "\n2\n"));
 }
 
-/// Reads one line of what a command says, and then no more.
+/// Reads one line of a command's output, and then no more.
 fn first_line(command: &mut Command) -> (String, (Option<i32>, Option<i32>)) {
     let mut child = command
         .stdout(Stdio::piped())
@@ -236,7 +236,7 @@ fn python_may_query_its_output_position_at_start() {
 fn a_file_that_is_opened_twice_has_two_positions() {
     let sandbox = Sandbox::new("");
     for _ in 0..3 {
-        // They look alike: one file, opened in one way, at the same place.
+        // They look alike: one file, opened in the same way, at the same position.
         let open = || File::create(sandbox.path("log")).expect("a file");
         let (mut out, mut err) = (open(), open());
         let mut pcache = sandbox.pcache();
@@ -287,16 +287,16 @@ fn a_command_that_ignores_the_pipe_on_its_standard_input_is_skipped() {
     };
     run();
     run().assert_hit();
-    // One that nobody writes to any more is another: it has an end.
+    // A pipe without a writer differs: it has an end.
     drop(writer);
-    // A process that another test is starting may still have it.
+    // A process that another test is starting may still have it open.
     let mut ended = [PollFd::new(&nothing, PollFlags::empty())];
     poll(&mut ended, None).expect("an end");
     assert!(!run().is_hit());
     run().assert_hit();
 }
 
-/// A command under `pcache` does what it does plainly, whatever ran before.
+/// Checks that a command behaves under `pcache` as it does plainly, whatever ran before.
 #[track_caller]
 fn as_plainly(sandbox: &Sandbox, command: &str) -> Run {
     sandbox.reset();
@@ -307,7 +307,7 @@ fn as_plainly(sandbox: &Sandbox, command: &str) -> Run {
     run
 }
 
-/// The same of commands that run one after the other.
+/// The same for commands that run one after the other.
 #[track_caller]
 fn all_as_plainly(setup: &str, commands: &[&str]) {
     let sandbox = Sandbox::new(setup);
@@ -316,7 +316,7 @@ fn all_as_plainly(setup: &str, commands: &[&str]) {
     }
 }
 
-/// A program in the directory `b` that notes how it is run before it is the real one.
+/// Creates a program in the directory `b` that notes its streams before it executes the real one.
 fn curious(tool: &str) -> String {
     format!(
         "mkdir b; cat > b/{tool} <<'END'
@@ -331,7 +331,7 @@ chmod +x b/{tool}"
     )
 }
 
-/// The result of the compiler itself, under whatever started it.
+/// Checks the result of the compiler itself, under any parent.
 #[track_caller]
 fn assert_compiler(run: &Run, result: &str) {
     let compilers: Vec<_> = run
@@ -369,7 +369,7 @@ fn the_output_stream_of_a_compiler_counts_if_it_writes() {
     let mut sandbox = Sandbox::new("echo 'int f(void) { return g(); }' > a.c");
     for place in &PLACES[..6] {
         for result in ["stored", "hit"] {
-            // The shell is another one.
+            // The shell's key differs.
             sandbox.variables = vec![("TURN".to_owned(), result.to_owned())];
             let run = as_plainly(&sandbox, &format!("unset TURN; {place}"));
             assert_compiler(&run, result);
@@ -414,7 +414,7 @@ fn children_of_a_silent_compiler_may_query_the_streams() {
     );
 }
 
-/// Whether a shell or a script starts the compiler, and which make, is nothing to it.
+/// The kinds of shells, scripts and makes that start the compiler do not count.
 #[test]
 fn the_nesting_of_makes_and_shells_does_not_count_for_a_compiler() {
     let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
@@ -432,7 +432,7 @@ fn the_nesting_of_makes_and_shells_does_not_count_for_a_compiler() {
     }
 }
 
-/// A program with a question asks only a terminal.
+/// A program with a question prompts only on a terminal.
 #[test]
 fn the_presence_of_a_terminal_counts_for_programs_that_prompt() {
     let sandbox = Sandbox::new("echo 1 > a; echo 2 > b; chmod 400 b");
@@ -476,7 +476,7 @@ fn stream_queries_of_the_linker_count_for_the_compiler() {
     );
 }
 
-/// Standard output that is the same as standard input, which may be anything.
+/// Standard output is the same as standard input, which may be anything.
 #[test]
 fn output_shared_with_input_is_classified_on_its_own() {
     let sandbox = Sandbox::new("echo 'int f(void) { return g(); }' > a.c; mkfifo p");
@@ -512,8 +512,8 @@ fn a_change_through_the_name_of_a_descriptor_is_not_stored() {
     );
 }
 
-/// Commands that do something to the file that their input or output is, twice: for one file and
-/// then for another, or a file that has become another.
+/// Commands act twice on the file of their input or output: on one file and then on another, or on
+/// a file that was replaced.
 #[test]
 fn operations_on_a_descriptor_apply_to_its_file() {
     all_as_plainly(

@@ -1,9 +1,8 @@
 //! Directories in which commands run plainly and under `pcache`.
 //!
-//! A [`Sandbox`] has a directory that is made anew for each run, always at the
-//! same path and with the same content and times, and a store beside it. The
-//! `check` functions keep a test down to a set-up, a command, and what is
-//! expected.
+//! A [`Sandbox`] has a directory that is created anew for each run, always at the same path and
+//! with the same content and times, and a store next to it. The `check` functions reduce a test to
+//! a set-up, a command, and the expected result.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -23,18 +22,18 @@ use tempfile::TempDir;
 /// The program under test.
 pub(crate) const PCACHE: &str = env!("CARGO_BIN_EXE_pcache");
 
-/// The time that set-ups give to everything they make, in seconds.
+/// The time of all files of a set-up, in seconds.
 pub(crate) const LONG_AGO: u64 = 1_500_000_000;
 
 /// A directory to run in, and a store.
 pub(crate) struct Sandbox {
     root: TempDir,
     setup: String,
-    /// Options of `pcache` besides the usual ones.
+    /// Options of `pcache` in addition to the usual ones.
     pub(crate) options: Vec<String>,
     /// Variables set in addition to the usual few.
     pub(crate) variables: Vec<(String, String)>,
-    /// The command's standard input; `/dev/null` without.
+    /// The command's standard input; `/dev/null` if `None`.
     pub(crate) input: Option<Vec<u8>>,
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct Entry {
     links: u64,
     /// File content or link target.
     content: Vec<u8>,
-    /// Exact, if it is no time of the run itself.
+    /// Exact, unless it is a time of the run itself.
     modified: Option<(i64, i64)>,
 }
 
@@ -70,12 +69,12 @@ pub(crate) struct Unit {
 }
 
 impl Sandbox {
-    /// A sandbox whose directory is filled by a shell script.
+    /// Creates a sandbox whose directory is filled by a shell script.
     pub(crate) fn new(setup: &str) -> Self {
         Self::below(&std::env::temp_dir(), setup)
     }
 
-    /// As [`Sandbox::new`], in a directory of that one.
+    /// Same as [`Sandbox::new`], in a subdirectory of `dir`.
     pub(crate) fn below(dir: &Path, setup: &str) -> Self {
         let root = tempfile::tempdir_in(dir).expect("a temporary directory");
         let sandbox = Self {
@@ -89,34 +88,33 @@ impl Sandbox {
         sandbox
     }
 
-    /// The directory commands run in.
+    /// Returns the directory in which commands run.
     pub(crate) fn dir(&self) -> PathBuf {
         self.root.path().join("work")
     }
 
-    /// The path of a file in it.
+    /// Returns the path of a file in it.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir().join(name)
     }
 
-    /// The text of a file in it.
+    /// Returns the text of a file in it.
     pub(crate) fn text(&self, name: &str) -> String {
         let bytes = fs::read(self.path(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
         String::from_utf8_lossy(&bytes).into_owned()
     }
 
-    /// Where the store is.
+    /// Returns the directory of the store.
     pub(crate) fn store(&self) -> PathBuf {
         self.root.path().join("store")
     }
 
-    /// Where the report is written.
+    /// Returns the path of the report.
     pub(crate) fn report(&self) -> PathBuf {
         self.root.path().join("report.json")
     }
 
-    /// Makes the directory as it was in the beginning, with times long ago
-    /// where the set-up did not choose them.
+    /// Restores the initial directory, with old times unless the set-up chose them.
     pub(crate) fn reset(&self) {
         let dir = self.dir();
         if dir.exists() {
@@ -129,8 +127,7 @@ impl Sandbox {
         age(&dir, begun, LONG_AGO);
     }
 
-    /// Runs a shell script in the directory, not under `pcache`, some time after what ran
-    /// before.
+    /// Runs a shell script in the directory, not under `pcache`, some time after the previous run.
     pub(crate) fn edit(&self, script: &str) {
         self.next_tick();
         let output = self
@@ -140,15 +137,14 @@ impl Sandbox {
         assert!(output.status.success(), "set-up {script:?}: {output:?}");
     }
 
-    /// An edit that gives what it changes the same time whenever it is made: one
-    /// after the set-up.
+    /// Runs an edit that always gives changed files the same time: one after the set-up.
     pub(crate) fn edit_then(&self, script: &str) {
         let begun = self.next_tick();
         self.edit(script);
         age(&self.dir(), begun, LONG_AGO + 1000);
     }
 
-    /// A fixed environment, the directory, and nothing on standard input.
+    /// Sets a fixed environment, the directory, and an empty standard input.
     pub(crate) fn environment<'c>(&self, command: &'c mut Command) -> &'c mut Command {
         command
             .env_clear()
@@ -166,8 +162,8 @@ impl Sandbox {
         command.envs(self.variables.iter().map(|(k, v)| (k, v)))
     }
 
-    /// `pcache` with the usual options and those of the sandbox, ready for
-    /// `--` and a command.
+    /// Returns `pcache` with the usual options and those of the sandbox, ready for `--` and a
+    /// command.
     pub(crate) fn pcache(&self) -> Command {
         let mut command = Command::new(PCACHE);
         command
@@ -190,10 +186,9 @@ impl Sandbox {
         self.run(self.pcache().args(["--", "sh", "-c", command]))
     }
 
-    /// The first time that files made from now on can have: what was made
-    /// before has an earlier one, and what ran before has ended earlier. A file's
-    /// own time may run ahead of the clock that stands still for a tick (multigrain
-    /// timestamps, Linux 6.13), so the clock must pass it.
+    /// Waits for the next tick and returns the first time of files made from now on: older files
+    /// have earlier times, and earlier runs have ended before. A file's own time may be ahead of
+    /// the coarse clock (multigrain timestamps, Linux 6.13), so that clock must pass it.
     fn next_tick(&self) -> SystemTime {
         let path = self.root.path().join("clock");
         fs::write(&path, "").expect("a file");
@@ -210,9 +205,9 @@ impl Sandbox {
         }
     }
 
-    /// Runs a command that is made up already.
+    /// Runs a prepared command.
     pub(crate) fn run(&self, command: &mut Command) -> Run {
-        // Left over from the run before.
+        // Remains of the previous run.
         let _ = fs::remove_file(self.report());
         let begun = self.next_tick();
         let output = collect(command, self.input.as_deref());
@@ -233,14 +228,14 @@ impl Drop for Sandbox {
 }
 
 impl Run {
-    /// The unit of the whole command.
+    /// Returns the unit of the whole command.
     pub(crate) fn whole(&self) -> &Unit {
         self.units
             .first()
             .unwrap_or_else(|| panic!("no report: {self:?}"))
     }
 
-    /// The unit whose command begins like this.
+    /// Returns the unit whose command has this prefix.
     pub(crate) fn unit(&self, command: &str) -> &Unit {
         let found = self
             .units
@@ -254,7 +249,7 @@ impl Run {
         self.whole().result == "hit"
     }
 
-    /// Panics unless this run left what the other one left.
+    /// Panics unless both runs left the same results.
     #[track_caller]
     pub(crate) fn assert_like(&self, plain: &Run, what: &str) {
         assert_eq!(self.status, plain.status, "status, {what}: {self:?}");
@@ -294,14 +289,14 @@ impl Run {
     }
 }
 
-/// From one start, the plain command, the first and the second run under
-/// `pcache` leave the same, and the second one is skipped.
+/// Checks that, from the same start, the plain command and the first and second run under `pcache`
+/// leave the same results, and that the second one is skipped.
 #[track_caller]
 pub(crate) fn check_hit(setup: &str, command: &str) {
     check_hit_in(&Sandbox::new(setup), command);
 }
 
-/// [`check_hit`] in a sandbox of one's own.
+/// [`check_hit`] in a given sandbox.
 #[track_caller]
 pub(crate) fn check_hit_in(sandbox: &Sandbox, command: &str) {
     let plain = sandbox.plain(command);
@@ -315,8 +310,8 @@ pub(crate) fn check_hit_in(sandbox: &Sandbox, command: &str) {
     second.assert_hit();
 }
 
-/// The edit makes a run after it miss, because of this difference, and leave
-/// what the plain command leaves.
+/// Checks that after the edit, a run misses because of this difference and leaves the same results
+/// as the plain command.
 #[track_caller]
 pub(crate) fn check_miss(setup: &str, command: &str, edit: &str, difference: &str) {
     let sandbox = Sandbox::new(setup);
@@ -324,7 +319,7 @@ pub(crate) fn check_miss(setup: &str, command: &str, edit: &str, difference: &st
     again.assert_miss(difference);
 }
 
-/// The edit leaves a run after it a hit, with what the plain command leaves.
+/// Checks that after the edit, a run hits and leaves the same results as the plain command.
 #[track_caller]
 pub(crate) fn check_still_hit(setup: &str, command: &str, edit: &str) {
     let sandbox = Sandbox::new(setup);
@@ -332,7 +327,7 @@ pub(crate) fn check_still_hit(setup: &str, command: &str, edit: &str) {
     again.assert_hit();
 }
 
-/// A run, a reset, an edit, and a run that is compared with the plain one.
+/// Runs a command, resets, edits, and runs again; compares that run with the plain one.
 #[track_caller]
 pub(crate) fn after_edit(sandbox: &Sandbox, command: &str, edit: &str) -> Run {
     sandbox.edit_then(edit);
@@ -347,8 +342,8 @@ pub(crate) fn after_edit(sandbox: &Sandbox, command: &str, edit: &str) -> Run {
     again
 }
 
-/// Under `pcache` the command does what it does without, twice, and is not
-/// stored, for this reason.
+/// Checks that the command behaves twice under `pcache` as it does plainly, and is not stored, for
+/// this reason.
 #[track_caller]
 pub(crate) fn check_uncacheable(setup: &str, command: &str, reason: &str) {
     let sandbox = Sandbox::new(setup);
@@ -361,13 +356,13 @@ pub(crate) fn check_uncacheable(setup: &str, command: &str, reason: &str) {
     }
 }
 
-/// Runs twice, with whatever output, and is not stored for this reason.
+/// Checks that a command runs twice, with any output, and is not stored, for this reason.
 #[track_caller]
 pub(crate) fn check_runs_again(command: &str, reason: &str) {
     check_runs_again_in(&Sandbox::new("echo 1 > f"), command, reason);
 }
 
-/// [`check_runs_again`] in a sandbox of one's own.
+/// [`check_runs_again`] in a given sandbox.
 #[track_caller]
 pub(crate) fn check_runs_again_in(sandbox: &Sandbox, command: &str, reason: &str) {
     for _ in 0..2 {
@@ -377,16 +372,16 @@ pub(crate) fn check_runs_again_in(sandbox: &Sandbox, command: &str, reason: &str
     }
 }
 
-/// Copies a file that is going to be executed. Not in this process: a child
-/// that another test starts meanwhile would have it open for writing for a
-/// moment, and it could not be executed (`ETXTBSY`).
+/// Copies a file that will be executed, in another process. A child that another test starts
+/// meanwhile would inherit a writable descriptor of it for a moment, and its execution would fail
+/// (`ETXTBSY`).
 pub(crate) fn copy_program(from: impl AsRef<Path>, to: &Path) {
     let copied = Command::new("cp").arg(from.as_ref()).arg(to).status();
     assert!(copied.is_ok_and(|status| status.success()), "cp to {to:?}");
 }
 
-/// The first of these programs that is there and is no script; says so if
-/// there is none.
+/// Returns the first of these programs that is installed and no script; prints a note if there is
+/// none.
 pub(crate) fn program(names: &[&str]) -> Option<String> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let directories = std::env::split_paths(&path).chain([PathBuf::from("/usr/bin")]);
@@ -403,7 +398,7 @@ pub(crate) fn program(names: &[&str]) -> Option<String> {
     Some(found?.to_str()?.to_owned())
 }
 
-/// Feeds a command, waits for it, and takes what it wrote.
+/// Feeds a command, waits for it, and returns its output.
 pub(crate) fn collect(command: &mut Command, input: Option<&[u8]>) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     if input.is_some() {
@@ -411,13 +406,13 @@ pub(crate) fn collect(command: &mut Command, input: Option<&[u8]>) -> Output {
     }
     let mut child = command.spawn().expect("the command starts");
     if let (Some(mut pipe), Some(input)) = (child.stdin.take(), input) {
-        // A command that reads less than there is closes the pipe.
+        // A command that does not read all input closes the pipe.
         let _ = pipe.write_all(input);
     }
     child.wait_with_output().expect("the command ends")
 }
 
-/// How a status is told in tests.
+/// Converts a status for comparisons.
 pub(crate) fn ending(status: ExitStatus) -> (Option<i32>, Option<i32>) {
     (status.code(), status.signal())
 }
@@ -440,7 +435,7 @@ pub(crate) fn units(report: &Path) -> Vec<Unit> {
         .collect()
 }
 
-/// All files below a directory, itself included.
+/// Returns all files below a directory, including itself.
 fn tree(dir: &Path, begun: SystemTime) -> BTreeMap<PathBuf, Entry> {
     let mut found = BTreeMap::new();
     walk(dir, &mut |path, metadata| {
@@ -468,7 +463,7 @@ fn tree(dir: &Path, begun: SystemTime) -> BTreeMap<PathBuf, Entry> {
     found
 }
 
-/// Gives what was made after `begun` another time.
+/// Gives files made after `begun` another time.
 fn age(dir: &Path, begun: SystemTime, seconds: u64) {
     let then = rustix::fs::Timespec {
         tv_sec: seconds as i64,
@@ -490,13 +485,13 @@ fn make_removable(dir: &Path) {
     walk(dir, &mut |path, metadata| {
         if metadata.is_dir() {
             let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-            // Removing tells what is wrong.
+            // The removal reports a failure.
             let _ = fs::set_permissions(path, mode);
         }
     });
 }
 
-/// Visits a directory and all below it: directories before what is in them.
+/// Visits a directory and everything below it: directories before their entries.
 fn walk(path: &Path, visit: &mut dyn FnMut(&Path, &fs::Metadata)) {
     let Ok(metadata) = fs::symlink_metadata(path) else {
         return;

@@ -1,7 +1,7 @@
 //! Commands under a shell with job control on a terminal.
 //!
-//! The shell is real, and so is the line discipline: a test types what a
-//! person would type, and reads what the person would see.
+//! Shell and line discipline are real: a test types what a user would type, and reads the output
+//! on the screen.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -16,22 +16,22 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 use crate::support::{PCACHE, Sandbox};
 
-/// Time after which a test that waits for something broken fails.
+/// Time limit for a broken test.
 const TOO_LONG: Duration = Duration::from_secs(60);
 
-/// A terminal, seen from the side of the person in front of it.
+/// A terminal from the user's side.
 struct Terminal {
     side: File,
     shell: Child,
     /// The screen's text up to the next awaited text.
     shown: String,
-    /// How much of it has been awaited.
+    /// Length of the part that has been awaited.
     seen: usize,
 }
 
 impl Terminal {
-    /// A shell with job control that runs a script; `$RUN` in it is what
-    /// stands before a command.
+    /// Starts a shell with job control that runs a script; `$RUN` in it is the prefix of a
+    /// command.
     fn new(sandbox: &Sandbox, run: &str, script: &str) -> Self {
         let side = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC);
         let side = side.expect("a terminal");
@@ -43,9 +43,8 @@ impl Terminal {
             let file = File::options().read(true).write(true).open(path);
             file.expect("a terminal").into()
         };
-        // The tests may run in the background, where signals are ignored that
-        // terminals send. setsid makes standard input the terminal that
-        // controls the session.
+        // The tests may run in the background, where job-control signals are ignored. setsid makes
+        // standard input the controlling terminal of the session.
         let mut shell = Command::new("env");
         shell.args([
             "--default-signal",
@@ -66,7 +65,7 @@ impl Terminal {
         }
     }
 
-    /// Waits until this is on the screen, after all that was awaited before.
+    /// Waits for this text on the screen, after all that was awaited before.
     #[track_caller]
     fn await_text(&mut self, text: &str) {
         loop {
@@ -82,7 +81,7 @@ impl Terminal {
         self.side.write_all(keys.as_bytes()).expect("keys");
     }
 
-    /// Reads what comes next; false at the end.
+    /// Reads more output; returns false at the end.
     #[track_caller]
     fn read(&mut self) -> bool {
         let timeout = TOO_LONG.try_into().expect("a time");
@@ -90,7 +89,7 @@ impl Terminal {
         let count = poll(&mut ready, Some(&timeout)).expect("poll");
         assert!(count > 0, "nothing follows: {}", self.shown);
         let mut bytes = [0; 4096];
-        // When nobody has the terminal open any more, it says EIO.
+        // When no process has the terminal open any more, reads fail with EIO.
         match self.side.read(&mut bytes) {
             Ok(count) if count > 0 => {
                 self.shown
@@ -101,7 +100,7 @@ impl Terminal {
         }
     }
 
-    /// All that was on the screen, when the shell has ended.
+    /// Returns all text of the screen after the shell has ended.
     fn finish(mut self) -> String {
         while self.read() {}
         self.shell.wait().expect("the shell ends");
@@ -109,11 +108,11 @@ impl Terminal {
     }
 }
 
-/// A text on the screen, and the text that is typed then.
+/// A text on the screen, and the reply that is typed then.
 type Answer<'a> = (&'a str, &'a str);
 
-/// Runs a script on a terminal of its own. What is typed is not shown: it would
-/// be as soon as it is typed, and not when it is read.
+/// Runs a script on a terminal. Typed text is not echoed: the echo would appear when it is typed,
+/// not when it is read.
 fn converse(sandbox: &Sandbox, run: &str, script: &str, answers: &[Answer<'_>]) -> String {
     let mut terminal = Terminal::new(sandbox, run, &format!("stty -echo; {script}"));
     for (text, keys) in answers {
@@ -128,7 +127,7 @@ fn under_pcache(sandbox: &Sandbox) -> String {
     format!("{PCACHE} -q --min-time 0 --json {} --", report.display())
 }
 
-/// The report of the last run.
+/// Returns the report of the last run.
 fn report(sandbox: &Sandbox) -> serde_json::Value {
     let report = std::fs::read(sandbox.report()).expect("a report");
     serde_json::from_slice(&report).expect("JSON")
@@ -147,14 +146,14 @@ fn as_plainly(sandbox: &Sandbox, columns: u32, script: &str) {
     assert_eq!(shown(&under_pcache(sandbox)), plain, "{script}");
 }
 
-/// The conversation is the same without `pcache`, with it, and with it again,
-/// and ends like this.
+/// Checks that the conversation is the same without `pcache`, with it, and with it again, and has
+/// this end.
 #[track_caller]
 fn check_conversation(script: &str, answers: &[Answer<'_>], end: &str) {
     check_conversation_in(&Sandbox::new(""), script, answers, end);
 }
 
-/// [`check_conversation`] in a sandbox of one's own.
+/// [`check_conversation`] in a given sandbox.
 #[track_caller]
 fn check_conversation_in(sandbox: &Sandbox, script: &str, answers: &[Answer<'_>], end: &str) {
     let plain = converse(sandbox, "", script, answers);
@@ -166,7 +165,7 @@ fn check_conversation_in(sandbox: &Sandbox, script: &str, answers: &[Answer<'_>]
     }
 }
 
-/// It asks what its terminal is called, to tell other programs.
+/// Make queries the name of its terminal to pass it on.
 #[test]
 fn make_is_skipped_on_a_terminal() {
     let sandbox =
@@ -339,7 +338,7 @@ fn the_reason_is_shown_on_the_terminal() {
 
 #[test]
 fn a_command_sees_the_terminal_that_it_is_on() {
-    // Both terminals are there, so that they have different names.
+    // Both terminals exist, so that they have different names.
     let sandbox = Sandbox::new("");
     let script = "tty; $RUN tty; for fd in 0 1 2; do $RUN test -t $fd; echo $?; done; \
                   $RUN test -t 1 > /dev/null; echo $?; $RUN stty size; echo ready; read x";
@@ -360,7 +359,7 @@ fn a_command_sees_the_terminal_that_it_is_on() {
     }
 }
 
-/// At a terminal whoever wonders why something ran is told where to look.
+/// A user at a terminal is told where to find the reasons why units ran.
 #[test]
 fn the_terminal_shows_where_to_find_reasons() {
     let sandbox = Sandbox::new("echo 1 > a; echo 1 > b");
@@ -378,7 +377,7 @@ fn the_terminal_shows_where_to_find_reasons() {
     assert_eq!(told, [false, true, false], "{screens:?}");
 }
 
-/// It asks how wide its terminal is, whatever it has to say.
+/// The compiler queries the width of its terminal even if it prints nothing.
 #[test]
 fn a_silent_compiler_is_skipped_on_a_terminal_of_any_size() {
     let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
@@ -411,8 +410,7 @@ fn diagnostics_fit_the_width_of_the_terminal() {
     check_conversation_in(&sandbox, &format!("{script}; echo $?"), &[], "0");
 }
 
-/// Of the commands that run at a time only one gets the terminal as its standard input, and which
-/// one is chance.
+/// Of concurrent commands, only one gets the terminal as its standard input, at random.
 #[test]
 fn compilers_of_a_parallel_make_are_skipped_on_a_terminal() {
     let setup = "for i in 1 2 3 4 5 6; do echo \"int f$i(void) { return $i; }\" > $i.c; done; \
@@ -429,7 +427,7 @@ fn compilers_of_a_parallel_make_are_skipped_on_a_terminal() {
     }
 }
 
-/// A program that asks for the terminal's size sees its present size; others are skipped.
+/// A program that queries the terminal's size sees its present size; others are skipped.
 #[test]
 fn the_terminal_size_counts_for_programs_that_ask() {
     let sandbox = Sandbox::new(
@@ -468,7 +466,8 @@ fn the_terminal_size_counts_for_programs_that_ask() {
     }
 }
 
-/// A script does the same on terminals of 60 and then of 150 columns, and shows what it leaves.
+/// Checks that a script does the same on terminals of 60 and then of 150 columns, and compares its
+/// output.
 #[track_caller]
 fn check_sizes(setup: &str, script: &str) {
     let sandbox = Sandbox::new(setup);
@@ -491,7 +490,7 @@ fn children_of_a_compiler_see_the_terminal_size() {
     check_sizes(setup, "$RUN cc -B b/ -c a.c > log 2>&1; cat kinds log");
 }
 
-/// Terminals that are known by other numbers than 0, 1 and 2.
+/// Terminals under descriptor numbers other than 0, 1 and 2.
 #[test]
 fn the_terminal_size_counts_through_any_descriptor() {
     let setup = "cat > s.c <<'END'
@@ -512,7 +511,7 @@ cc -o s s.c";
     check_sizes(setup, "$RUN ./s 7 7>&1; cat out");
 }
 
-/// A part of what is skipped later has told what it found on a terminal of another size.
+/// A part of a unit that is skipped later has printed output for a terminal of another size.
 #[test]
 fn a_skipped_part_may_depend_on_the_terminal_size() {
     let sandbox = Sandbox::new(
@@ -530,8 +529,8 @@ fn a_skipped_part_may_depend_on_the_terminal_size() {
     }
 }
 
-/// The compiler of a parallel make that has no standard input knows no width, and writes as it
-/// likes.
+/// A compiler of a parallel make without standard input knows no width, and writes without a
+/// limit.
 #[test]
 fn a_compiler_without_a_terminal_has_another_width() {
     let sandbox = Sandbox::new(

@@ -1,4 +1,4 @@
-//! Time and chance are inputs: what shows them is run again.
+//! Time and random numbers are inputs: programs that show them run again.
 
 use crate::support::{
     Sandbox, check_hit, check_hit_in, check_runs_again, check_runs_again_in, check_uncacheable,

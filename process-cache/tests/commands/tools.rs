@@ -1,9 +1,9 @@
-//! Everyday programs that start with a look at the clock or with chance: they
-//! are skipped where neither can show, and only there.
+//! Common programs that query the clock or random numbers at their start: they are skipped if
+//! neither can affect the output.
 
 use crate::support::{Sandbox, check_hit, check_runs_again, check_uncacheable, program};
 
-/// The versions of Python of which it is known what they do at their start.
+/// Versions of Python with a known start-up.
 const PYTHONS: [&str; 3] = ["python3.11", "python3.12", "python3.10"];
 
 #[test]
@@ -11,7 +11,7 @@ fn python_is_skipped() {
     let Some(python) = program(&PYTHONS) else {
         return;
     };
-    // Without `site`, which runs what is installed beside it.
+    // Without `site`, which runs other installed modules.
     for script in ["print(1)", "open(\"x\", \"w\").write(\"1\")"] {
         check_hit("", &format!("{python} -S -c '{script}'"));
     }
@@ -77,7 +77,7 @@ fn perl_that_draws_a_number_runs_again() {
         &format!("{perl} -e 'BEGIN {{ print rand }}'"),
         "/dev/urandom",
     );
-    // Then its own start needs less chance.
+    // Then its own start needs less randomness.
     let seeded = "PERL_HASH_SEED=0 PERL_INTERNAL_RAND_SEED=1";
     check_runs_again(&format!("{seeded} {perl} -e 'print rand'"), "/dev/urandom");
 }
@@ -118,7 +118,7 @@ fn a_search_by_age_runs_again() {
 
 #[test]
 fn a_listing_that_leaves_out_the_year_runs_again() {
-    // Which it is depends on the present.
+    // The chosen one depends on the present.
     check_uncacheable(
         "echo 1 > f; touch -d @1000000000 f",
         "ls -l f",
@@ -177,7 +177,7 @@ fn programs_that_read_proc_usage_run_again() {
 
 #[test]
 fn rustc_is_skipped() {
-    // The compiler itself, not what stands before it (rustup).
+    // The compiler itself, not the rustup wrapper.
     let told = std::process::Command::new("rustc")
         .args(["--print", "sysroot"])
         .output();
@@ -201,15 +201,14 @@ fn an_object_that_is_there_already_does_not_hinder_its_compiler() {
     let sandbox = Sandbox::new("echo 'int f(void) { return 1; }' > a.c");
     assert!(sandbox.cached("cc -c -o a.o a.c").status.success());
     sandbox.cached("cc -c -o a.o a.c").assert_hit();
-    // Another one is there, with other permissions: it is replaced, as the
-    // assembler does.
+    // Another file with other permissions exists: it is replaced, as the assembler does.
     sandbox.plain("echo something else > a.o; chmod 600 a.o");
     sandbox.cached("cc -c -o a.o a.c").assert_hit();
     let after = sandbox.plain("stat -c %a a.o; nm a.o | grep -c ' T f'");
     let expected = sandbox
         .plain("umask 022; rm a.o; cc -c -o a.o a.c; stat -c %a a.o; nm a.o | grep -c ' T f'");
     assert_eq!(after.out, expected.out);
-    // A link is written through, which is another matter.
+    // A write through a link is a different case.
     sandbox.plain("mv a.o b.o; ln -s b.o a.o");
     let run = sandbox.cached("cc -c -o a.o a.c");
     assert!(run.status.success() && !run.is_hit(), "{run:?}");

@@ -1,4 +1,4 @@
-//! Reasons that make a command uncacheable, and that it behaves as without `pcache`.
+//! Reasons that make a command uncacheable; the command behaves as without `pcache`.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -40,7 +40,7 @@ fn a_process_left_behind_is_uncacheable() {
         let run = sandbox.cached("(read x < gate; echo $x > left) > /dev/null 2>&1 & echo started");
         assert_eq!(run.out, "started\n");
         run.assert_uncacheable("leaves processes running");
-        // It lives until it is let go.
+        // The process lives until the gate is opened.
         assert_eq!(sandbox.plain("echo go > gate; cat left").out, "go\n");
     }
 }
@@ -72,7 +72,7 @@ fn a_signal_to_a_process_outside_is_uncacheable() {
 
 #[test]
 fn a_signal_inside_the_command_is_cacheable() {
-    // dash says "Terminated" if it was dead before the shell waits.
+    // dash prints "Terminated" if the process ended before the shell waits.
     check_hit(
         "",
         "exec 2> /dev/null; sleep 100 & kill $!; wait $!; echo $?",

@@ -1,4 +1,4 @@
-//! `pcache verify`: units that leave something else than they are stored to leave.
+//! `pcache verify`: finds units that differ from their stored results.
 
 use std::process::Command;
 
@@ -27,7 +27,7 @@ fn verify_reports_equal_results() {
 
 #[test]
 fn verify_names_the_file_and_position_of_a_difference() {
-    // It reads something that pcache takes to be constant.
+    // The command reads a file that pcache assumes to be constant.
     let sandbox = Sandbox::new("mkdir c; echo 1 > c/f; echo x > g");
     let config = sandbox.store().with_file_name("config.toml");
     let constant = format!("constant_paths = ['{}']", sandbox.path("c").display());

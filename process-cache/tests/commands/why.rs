@@ -1,5 +1,5 @@
-//! Explanations: each planted reason is named, with its values, by what a new user
-//! would type first.
+//! Explanations: each planted reason is named, with its values, by the first command that a new
+//! user would type.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::support::{PCACHE, Sandbox};
 
-/// The output of `pcache` with these arguments.
+/// Returns the output of `pcache` with these arguments.
 fn told(sandbox: &Sandbox, arguments: &[&str]) -> String {
     let mut command = Command::new(PCACHE);
     let output = sandbox
@@ -24,7 +24,7 @@ fn json(sandbox: &Sandbox, arguments: &[&str]) -> Value {
     serde_json::from_str(&told(sandbox, arguments)).expect("JSON")
 }
 
-/// A small project in which each file is made for a reason of its own.
+/// A small project in which each file is made for a different reason.
 const PROJECT: &str = r##"
 mkdir -p inc/first inc/second
 for unit in header flag shadow calm generated; do
@@ -78,14 +78,14 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
         assert!(screen.contains(reason), "{reason:?} is not in\n{screen}");
     }
     assert!(!screen.contains("calm"), "{screen}");
-    // What decides what is built is no variable to ignore.
+    // A variable that affects the build must not be suggested for ignoring.
     assert!(!screen.contains("ignore_variables"), "{screen}");
 
-    // By a part of its command.
+    // Selects a unit by part of its command.
     let one = told(&sandbox, &["why", "./stamp.sh"]);
     assert!(one.contains("not cached: reads the time of day"), "{one}");
 
-    // What changed, by its own name: who ran for it.
+    // Selects a changed file by its name: shows the units that ran for it.
     let input = told(&sandbox, &["why", "header.h"]);
     assert!(
         input.contains("inc/second/header.h changed") && input.contains("header.c"),
@@ -93,7 +93,7 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
     );
     assert!(!input.contains("variable LEVEL"), "{input}");
 
-    // One unit, by what it makes; the reason is followed to where it comes from.
+    // Selects a unit by its output; the reason is followed to its cause.
     let one = told(&sandbox, &["why", "header.o"]);
     assert!(
         one.contains("because  inc/second/header.h changed"),
@@ -124,7 +124,7 @@ fn each_of_six_planted_reasons_is_on_the_first_screen() {
     assert!(graph.contains("(inc/second/header.h changed)"), "{graph}");
 }
 
-/// The last run tells what changed, not one that happens to be more like this one.
+/// The comparison uses the last run, not one that happens to be more similar.
 #[test]
 fn an_option_is_compared_with_the_last_run() {
     let sandbox = Sandbox::new("echo 'int a = 1;' > a.c");
@@ -142,8 +142,7 @@ fn an_option_is_compared_with_the_last_run() {
     assert!(!screen.contains("new argument"), "{screen}");
 }
 
-/// The linked program changed because a compiler ran: that reason counts, and not the assembler in
-/// it.
+/// The linked program changed because a compiler ran: that reason counts, not the assembler in it.
 #[test]
 fn a_dependency_on_part_of_a_unit_names_the_unit() {
     let sandbox = Sandbox::new("echo 'int main(void) { return 0; }' > a.c; touch a.h");
@@ -161,7 +160,7 @@ fn a_dependency_on_part_of_a_unit_names_the_unit() {
     assert!(linked.contains("which ran because a.h changed"), "{linked}");
 }
 
-/// An older stored result is no news.
+/// An older stored result is not reported.
 #[test]
 fn a_unit_not_stored_last_time_is_explained_by_its_uncacheable_reason() {
     let sandbox = Sandbox::new("echo 1 > in; echo 'cat in; sleep 0.01' > script");
@@ -265,7 +264,7 @@ fn a_tool_that_changed_is_one_reason() {
     }
 }
 
-/// A run in between that did something else is no part of what changed since the last one.
+/// A run of another command in between does not count as a change since the last one.
 #[test]
 fn changes_before_the_last_run_are_not_reported() {
     let sandbox = Sandbox::new(
@@ -320,7 +319,7 @@ touch -d '1 hour ago' *
     assert!(!screen.contains("appeared"), "{screen}");
 }
 
-/// A result knows how times were ordered, and `why` which of them is another one.
+/// A result contains the order of times, and `why` finds the changed one.
 #[test]
 fn a_touched_file_is_named() {
     let sandbox = Sandbox::new(
@@ -329,7 +328,7 @@ printf 'p: a.o\n\tgcc -o p a.o\na.o: a.c a.h\n\tgcc -c a.c\n' > Makefile
 echo 'int main(void) { return 0; }' > a.c; echo 'static int v;' > a.h
 "##,
     );
-    // What make makes was not there at first, then it was; then times differ.
+    // The output of make is missing at first, then it exists; then times differ.
     for (change, told_as) in [
         ("", None),
         ("touch a.h", Some("a.h is newer, with the same content")),
@@ -350,7 +349,7 @@ echo 'int main(void) { return 0; }' > a.c; echo 'static int v;' > a.h
     }
 }
 
-/// A directory is one reason, and there is something to be done about it.
+/// A directory is one reason, with advice.
 #[test]
 fn another_checkout_is_explained() {
     let sandbox = Sandbox::new(
@@ -381,8 +380,7 @@ fn another_checkout_is_explained() {
     }
 }
 
-/// The result used for a skipped unit is the one that the next is compared with, and not the last
-/// that ran.
+/// The result used for a skipped unit is the one compared with the next run, not the last run.
 #[test]
 fn comparisons_use_the_result_that_hit() {
     let sandbox = Sandbox::new(

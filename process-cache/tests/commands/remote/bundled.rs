@@ -1,4 +1,4 @@
-//! Results that come along with path sets, contents and all.
+//! Results that a server inlines with path sets, including their contents.
 
 use std::fs;
 
@@ -11,7 +11,8 @@ use super::{check_shared, sandbox};
 /// Makes more files than one compiler would.
 const BUILD: &str = "for i in 1 2 3 4 5; do seq $i 2000 > f$i; done; cat in; echo done";
 
-/// Elsewhere, with all bundles changed, the build is skipped, and makes the same files.
+/// Checks on another machine, with all bundles changed, that the build is skipped and makes the
+/// same files.
 #[track_caller]
 fn check_not_needed(change: impl Fn(Bundle, usize) -> Vec<u8>) {
     let server = FakeServer::start(PLAIN);
@@ -78,7 +79,7 @@ fn a_bundle_is_never_needed() {
         let bundle = bundle::encode(key, result, contents).expect("zstd");
         bundle.expect("a short one")
     };
-    // Of another result; with too little; with other contents of the same length.
+    // For another result; too short; with other contents of the same length.
     check_not_needed(|found, all| encode(Key([7; 32]), &found.result, &vec![b'x'; all]));
     check_not_needed(|found, all| encode(found.key, &found.result, &vec![b'x'; all - 1]));
     check_not_needed(|found, all| encode(found.key, &found.result, &vec![b'x'; all]));

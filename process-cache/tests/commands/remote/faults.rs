@@ -1,4 +1,4 @@
-//! A remote cache that fails: the command does what it does plainly, always.
+//! A failing remote cache: the command always behaves as the plain one.
 
 use std::time::Duration;
 
@@ -8,8 +8,8 @@ use super::{check_shared, sandbox};
 const SETUP: &str = "seq 3000 > f; seq 900000 > large";
 const COMMAND: &str = "sort -r f > g; cp large copy; cat g; rm f";
 
-/// With this fault here and elsewhere, the tree, the output and the status are the
-/// plain command's. Returns what went wrong in the eyes of the last run.
+/// Checks that with these faults here and on another machine, tree, output and status equal those
+/// of the plain command. Returns the failure that the last run reported.
 #[track_caller]
 fn check_fault(here: Fault, elsewhere: Fault) -> String {
     let server = FakeServer::start(PLAIN);
@@ -21,7 +21,7 @@ fn check_fault(here: Fault, elsewhere: Fault) -> String {
     sandbox.elsewhere();
     server.fail(elsewhere);
     if elsewhere == Fault::Silent {
-        // As patient as usual.
+        // With the usual patience.
         sandbox.options.truncate(2);
     }
     let run = sandbox.cached(COMMAND);
@@ -62,14 +62,14 @@ fn a_slow_server_is_given_up_after_a_few_requests() {
     let plain = sandbox.plain(&command);
     sandbox.reset();
     server.fail(Fault::Slow(Duration::from_millis(300)));
-    // As patient as usual, and nothing that is fetched saves time.
+    // With the usual patience, and downloads that save no time.
     sandbox.options.truncate(2);
     sandbox
         .options
         .extend(["--remote-mode".to_owned(), "read".to_owned()]);
     let run = sandbox.cached(&command);
     run.assert_like(&plain, "with a slow server");
-    // A second in advance pays for three, and each six seconds that the whole takes for
+    // The initial second pays for three requests, and each six seconds of the whole run for
     // another one.
     let asked = server.asked("get");
     assert!((1..UNITS / 3).contains(&asked), "{asked}");
@@ -86,7 +86,7 @@ fn a_server_may_die_at_any_moment() {
         sandbox.elsewhere();
         server.fail(Fault::Dies(requests));
         sandbox.options.truncate(2);
-        // Early enough, it is skipped all the same.
+        // Early enough, so that the command is still skipped.
         sandbox.cached(COMMAND).assert_like(&plain, "elsewhere");
     }
 }
@@ -94,7 +94,7 @@ fn a_server_may_die_at_any_moment() {
 #[test]
 fn an_unreachable_server_does_not_fail_the_command() {
     let port = {
-        // One that nobody uses: it was ours until now.
+        // A port that no process uses: it belonged to this process until now.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("an address").port()
     };
@@ -122,7 +122,7 @@ fn a_remote_failure_is_reported_once_and_not_when_quiet() {
     let run = sandbox.cached("sort f");
     assert_eq!(run.err, "");
     sandbox.elsewhere();
-    // Beside `--quiet`, the last one counts.
+    // In addition to `--quiet`; the last option counts.
     sandbox.options.push("--explain".to_owned());
     let mut command = std::process::Command::new(crate::support::PCACHE);
     command.args([

@@ -1,5 +1,4 @@
-//! A remote cache that means harm: what it says is refused, with a reason, and the
-//! command runs.
+//! A hostile remote cache: its results are refused with a reason, and the command runs.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,8 +13,8 @@ use crate::support::{Run, Sandbox};
 
 const COMMAND: &str = "sort f > g; cat g";
 
-/// Changes a result by `harm`. It is refused elsewhere for a reason that contains `why`, and the
-/// command behaves as plainly.
+/// Changes a result by `harm`. Checks that another machine refuses it for a reason that contains
+/// `why`, and that the command behaves as the plain one.
 #[track_caller]
 fn check_refused(why: &str, harm: impl Fn(&Sandbox, &mut Stored)) {
     let (plain, run) = elsewhere(harm);
@@ -23,7 +22,7 @@ fn check_refused(why: &str, harm: impl Fn(&Sandbox, &mut Stored)) {
     assert_refused(&run, why);
 }
 
-/// The plain run, and the one elsewhere with a result that `harm` has changed.
+/// Returns the plain run, and the run on another machine with a result changed by `harm`.
 fn elsewhere(harm: impl Fn(&Sandbox, &mut Stored)) -> (Run, Run) {
     let server = FakeServer::start(PLAIN);
     let sandbox = sandbox("seq 3000 > f; mkdir sub; ln -s .. up", &server.url());
@@ -100,7 +99,7 @@ fn links_do_not_lead_out() {
 
 #[test]
 fn a_directory_is_not_exchanged_for_a_link_while_it_is_restored() {
-    // Each step is inside and harmless by itself; the way through is not.
+    // Each step is inside and harmless by itself; the combined path is not.
     let harm = |sandbox: &Sandbox, stored: &mut Stored| {
         let sub = sandbox.path("sub");
         stored.outcome.effects.push(Effect::RemoveDir {
@@ -135,7 +134,7 @@ fn circular_links_are_refused() {
         }
     }
     let circles: [(Harm, &str); 4] = [
-        // Two links to each other, and a way through them.
+        // Two links to each other, and a path through them.
         (
             |s, stored| {
                 let planted = write(stored, s.path("a/planted"));
@@ -211,7 +210,7 @@ fn a_content_must_match_its_digest() {
             content.length += 1;
         }
     });
-    // What it is called there leads to other bytes of the same length.
+    // The remote digest leads to other bytes of the same length.
     check_refused("something else", |_, stored| {
         for content in &mut stored.contents {
             content.digest.0[0] ^= 1;
@@ -262,7 +261,7 @@ fn malformed_results_are_refused() {
         let run = sandbox.cached(COMMAND);
         run.assert_like(&plain, why);
         assert_refused(&run, why);
-        // It has been replaced by what we know.
+        // The local result has replaced it.
         sandbox.elsewhere();
         sandbox.cached(COMMAND).assert_hit();
     }

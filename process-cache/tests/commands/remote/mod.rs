@@ -1,8 +1,8 @@
-//! Results that travel: what one machine has run, another one skips.
+//! Results of one machine hit on another one.
 //!
-//! Two machines are one sandbox with a store that is removed in between. The server
-//! is one of our own ([`server`]), so that the protocol is tested everywhere, and a
-//! stock one where there is one ([`stock`]).
+//! The two machines are one sandbox whose store is removed in between. The server is part of this
+//! test ([`server`]), so that the protocol is tested everywhere; stock servers are used if
+//! installed ([`stock`]).
 
 mod bundled;
 mod faults;
@@ -19,7 +19,7 @@ use serde_json::Value;
 use self::server::{FakeServer, Kind, PLAIN};
 use crate::support::{PCACHE, Run, Sandbox};
 
-/// A sandbox whose runs use this remote cache, and wait for it on a busy machine too.
+/// Creates a sandbox whose runs use this remote cache, with long time limits for a busy machine.
 fn sandbox(setup: &str, url: &str) -> Sandbox {
     let mut sandbox = Sandbox::new(setup);
     let patient = ["--remote-patience", "--remote-wait", "--remote-timeout"];
@@ -35,13 +35,13 @@ fn sandbox(setup: &str, url: &str) -> Sandbox {
 }
 
 impl Sandbox {
-    /// Another machine: the tree as it was, and an empty store.
+    /// Simulates another machine: the original tree, and an empty store.
     fn elsewhere(&self) {
         self.reset();
         fs::remove_dir_all(self.store()).expect("a store");
     }
 
-    /// The last run's report about its remote cache.
+    /// Returns the last run's report on its remote cache.
     fn told(&self) -> Value {
         let text = fs::read(self.report()).expect("a report");
         let report: Value = serde_json::from_slice(&text).expect("JSON");
@@ -49,8 +49,8 @@ impl Sandbox {
     }
 }
 
-/// Here and elsewhere the command does what it does plainly, and elsewhere it is
-/// skipped.
+/// Checks that the command behaves as the plain one here and on another machine, and is skipped
+/// there.
 #[track_caller]
 fn check_shared(sandbox: &Sandbox, command: &str) -> Run {
     let plain = sandbox.plain(command);
@@ -65,7 +65,7 @@ fn check_shared(sandbox: &Sandbox, command: &str) -> Run {
     let told = sandbox.told();
     assert!(there.is_hit(), "{told}, {:#?}", there.units);
     assert_eq!(told["hits"], 1);
-    // And then it is known here too.
+    // Afterwards the local store has it too.
     sandbox.reset();
     let again = sandbox.cached(command);
     again.assert_like(&plain, "again");
@@ -91,7 +91,8 @@ fn a_result_of_one_machine_hits_on_another() {
     }
 }
 
-/// Nobody waits until the store has it, and nothing that pcache has been given is kept meanwhile.
+/// The command does not wait for the store, and no inherited descriptor of pcache stays open
+/// meanwhile.
 #[test]
 fn a_background_process_stores_the_whole_command() {
     let server = FakeServer::start(PLAIN);
@@ -135,7 +136,7 @@ fn all_file_effects_are_uploaded_and_restored() {
 fn large_contents_travel_as_streams() {
     for zstd in [false, true] {
         let server = FakeServer::start(Kind { zstd, ..PLAIN });
-        // Nothing that could be compressed much.
+        // Hardly compressible data.
         let setup = "head -c 3000000 /dev/urandom > f; head -c 6000000 /dev/zero > z";
         let sandbox = sandbox(setup, &server.url());
         sandbox.edit("cp f z /tmp/ 2>/dev/null; :");
@@ -168,7 +169,7 @@ fn a_leaf_is_skipped_inside_of_a_tree_that_runs() {
     assert_eq!(sandbox.text("y"), "7\n");
 }
 
-/// As redis and others do: a header that says when it was made, and what includes it.
+/// The build of redis does this: a header contains its creation time, and other files include it.
 #[test]
 fn a_header_with_a_time_and_its_users_are_rebuilt_elsewhere() {
     let server = FakeServer::start(PLAIN);
@@ -270,7 +271,7 @@ fn a_read_only_store_keeps_no_downloads() {
     let plain = sandbox.plain(command);
     sandbox.reset();
     sandbox.cached(command);
-    // Another machine, with a store that somebody else has filled with other things.
+    // Another machine, whose store another user has filled with other data.
     sandbox.elsewhere();
     sandbox.cached("sort -r a > other");
     sandbox.reset();
@@ -364,7 +365,7 @@ fn a_server_can_be_known_by_its_certificate() {
     let dir = tempfile::tempdir().expect("a directory");
     let file = dir.path().join("ca.pem");
     fs::write(&file, certificate).expect("a file");
-    // Nobody whom the system trusts has signed it.
+    // It has no signature that the system trusts.
     sandbox.cached("sort a");
     let trouble = sandbox.told()["trouble"].to_string();
     assert!(trouble.contains("certificate"), "{trouble}");

@@ -1,4 +1,4 @@
-//! A server of the Remote Execution API in this process, which can be made to fail.
+//! A server of the Remote Execution API in this process, with injected faults.
 
 use std::collections::{BTreeMap, HashMap};
 use std::net::SocketAddr;
@@ -23,24 +23,24 @@ pub(crate) enum Fault {
     None,
     /// Contents are refused, as by a server whose disk is full.
     Full,
-    /// Contents that are read have other bytes.
+    /// Contents are read with wrong bytes.
     WrongBytes,
-    /// Contents of results are gone, and the results are not.
+    /// Contents of results are lost, but the results are not.
     Lost,
     /// No request is answered.
     Silent,
-    /// Each answer takes so long.
+    /// Each answer takes this long.
     Slow(Duration),
-    /// Connections end at the n-th request from now on, and no new ones are made.
+    /// Connections end at the n-th request from now on, and new ones are refused.
     Dies(usize),
 }
 
-/// How a server is.
+/// The properties of a server.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     pub(crate) function: Function,
     pub(crate) zstd: bool,
-    /// Sends blobs along with entries.
+    /// Whether it inlines blobs in entries.
     pub(crate) inlines: bool,
 }
 
@@ -56,9 +56,9 @@ struct State {
     fault: Fault,
     blobs: HashMap<Wire, Vec<u8>>,
     actions: HashMap<String, re::ActionResult>,
-    /// How often what was asked.
+    /// Number of requests by kind.
     asked: BTreeMap<&'static str, usize>,
-    /// Instances that were asked for, and tokens that were shown.
+    /// Requested instances, and received tokens.
     instances: Vec<String>,
     tokens: Vec<String>,
     /// Ends the server.
@@ -77,12 +77,12 @@ pub(crate) struct FakeServer {
 }
 
 impl FakeServer {
-    /// On a port of its own.
+    /// Starts one on a free port.
     pub(crate) fn start(kind: Kind) -> Self {
         Self::start_with(kind, None)
     }
 
-    /// With TLS, by this identity.
+    /// Starts one with TLS and this identity.
     pub(crate) fn start_with(kind: Kind, identity: Option<Identity>) -> Self {
         let (end, ended) = oneshot::channel();
         let state = State {
@@ -152,27 +152,27 @@ impl FakeServer {
         self.address.port()
     }
 
-    /// From now on this goes wrong.
+    /// Injects this fault from now on.
     pub(crate) fn fail(&self, fault: Fault) {
         self.service.state().fault = fault;
     }
 
-    /// How often something was asked.
+    /// Returns the number of requests of this kind.
     pub(crate) fn asked(&self, what: &str) -> usize {
         self.service.state().asked.get(what).copied().unwrap_or(0)
     }
 
-    /// Instances that were asked for.
+    /// Returns the requested instances.
     pub(crate) fn instances(&self) -> Vec<String> {
         self.service.state().instances.clone()
     }
 
-    /// Tokens that were shown.
+    /// Returns the received tokens.
     pub(crate) fn tokens(&self) -> Vec<String> {
         self.service.state().tokens.clone()
     }
 
-    /// Has every result say something else.
+    /// Changes every result.
     pub(crate) fn poison(&self, change: impl Fn(&mut Stored)) {
         let mut state = self.service.state();
         let state = &mut *state;
@@ -209,7 +209,7 @@ impl FakeServer {
         }
     }
 
-    /// Has what stands beside entries be something else; how many there are.
+    /// Changes the blobs next to entries; returns their number.
     pub(crate) fn change_bundles(&self, change: impl Fn(Vec<u8>) -> Vec<u8>) -> usize {
         let mut state = self.service.state();
         let state = &mut *state;
@@ -257,7 +257,7 @@ impl Service {
         self.0.0.lock().expect("no test panicked in it")
     }
 
-    /// Something is asked.
+    /// Handles a request.
     async fn asked<T>(
         &self,
         what: &'static str,
@@ -316,7 +316,7 @@ impl Service {
     }
 }
 
-/// A resource of the byte-stream service: what it is called, and whether it is
+/// Parses a resource of the byte-stream service: returns its name, its digest, and whether it is
 /// compressed.
 fn resource(name: &str) -> (String, Wire, bool) {
     let parts: Vec<&str> = name.split('/').collect();

