@@ -141,9 +141,9 @@ impl Op {
         self as u8 >= Op::Lock as u8 && self as u8 <= Op::Notify as u8
     }
 
-    /// Whether a replay gives its outcome whenever it is asked for, and not in the order of
-    /// the thread's other events: which thread it is that first needs a value for all of
-    /// them may be decided where nobody records.
+    /// Whether a replay gives its outcome at any time, and not in the order of the thread's other
+    /// events. Some values are needed once for all threads, and operations that are not recorded
+    /// may decide which thread needs one first.
     #[inline]
     pub const fn is_apart(self) -> bool {
         matches!(self, Op::Random | Op::RandomSeed)
@@ -419,8 +419,8 @@ impl Symbol {
         matches!(self.kind(), MESSAGE | WOKEN)
     }
 
-    /// The event's symbol and number. Where the kind of outcome is known to the compiler,
-    /// as in every caller that counts, a few instructions.
+    /// The event's symbol and number. If the compiler knows the kind of outcome, as in every
+    /// caller that counts, this is a few instructions.
     #[inline(always)]
     pub const fn split(event: &Event) -> (Symbol, u64) {
         let (kind, param, number) = match event.outcome {

@@ -22,7 +22,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Where a path of child numbers starts.
+/// The start of a path of child numbers.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Root {
     /// The thread that runs `main`.
@@ -224,7 +224,7 @@ impl Dti {
         }
     }
 
-    /// Where the path starts.
+    /// The start of the path.
     pub const fn root(&self) -> &Root {
         &self.root
     }

@@ -7,10 +7,9 @@
 //! # The log of a thread
 //!
 //! A recording is a directory: one file for each thread that had something to log,
-//! `thread-N.rrlog`, and a `session` file that names the program and all threads. A
-//! thread appends to its own file only, through a shared mapping, so that what it
-//! logged outlives the process however that dies; the machine losing power is another
-//! matter. Where places are recorded, `thread-N.places` has them, in the same format.
+//! `thread-N.rrlog`, and a `session` file that names the program and all threads. A thread appends
+//! to its own file only, through a shared mapping. So its log outlives the process in any case
+//! except a loss of power. If places are recorded, `thread-N.places` has them, in the same format.
 //!
 //! **Model.** Mostly a thread's events repeat. An [`Event`] is a *symbol* (operation, channel,
 //! kind of outcome, sender or arm) and for some symbols a number (the message's, the slot's). Each

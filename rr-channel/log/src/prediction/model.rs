@@ -1,8 +1,8 @@
 //! Prediction of the next event, and the bytes of events that were not predicted.
 //!
-//! **Invariant:** the `observe` functions are the only way a model changes, and both
-//! sides account for each event once, in the same way, so a writer's and a reader's
-//! models are equal after the same events.
+//! **Invariant:** the `observe` functions are the only way a model changes. Both sides account for
+//! each event once, in the same way. So a writer's and a reader's models are equal after the same
+//! events.
 
 use rustc_hash::FxHashMap;
 

@@ -329,8 +329,8 @@ impl Events {
         Some(Ok(Unpacked::Run))
     }
 
-    /// Unpacks the next events, as many at once as follow from the last one, into `ring`;
-    /// how many they are. Those that are [apart](crate::Op::is_apart) are left out. Only for
+    /// Unpacks the next events into `ring`, as many at once as follow from the last one, and
+    /// returns their number. Events that are [apart](crate::Op::is_apart) are left out. Only for
     /// logs that have been read through without an error.
     pub(super) fn unpack_into(&mut self, ring: &Ring) -> u64 {
         let count = loop {

@@ -19,8 +19,8 @@ pub struct EditedThread {
     pub dti: Dti,
     /// The events of the thread.
     pub events: Vec<Event>,
-    /// Whether that is all it does. A replayed thread that does more goes on natively, at
-    /// once if this is set; otherwise it waits until nobody else can move.
+    /// Whether these are all its events. A replayed thread that does more goes on natively, at
+    /// once if this is set. Otherwise it waits until no other thread can move.
     pub ended: bool,
     /// How long the run lasted, as far as this thread's log knows.
     pub lasted: Duration,
@@ -64,9 +64,9 @@ pub fn write_recording(dir: &Path, program: &str, threads: &[EditedThread]) -> i
     fs::write(dir.join(SESSION_FILE), session)
 }
 
-/// Adds to a recording that was [written](write_recording) which processes its threads
-/// started. Where the recordings of those are to be is said by
-/// [`Recording::dir_of`](crate::Recording::dir_of) of one that has them.
+/// Adds the processes that its threads started to a recording that was [written](write_recording).
+/// [`Recording::dir_of`](crate::Recording::dir_of) of a recording with these processes says where
+/// their recordings belong.
 ///
 /// # Errors
 /// If it is not there, or cannot be written.

@@ -54,8 +54,7 @@ pub enum Step {
     Event {
         /// The event.
         event: Event,
-        /// Where in the source it is, for [`Recording::place`]; `None` if that was not
-        /// recorded.
+        /// Its source position, for [`Recording::place`]; `None` if that was not recorded.
         place: Option<u32>,
     },
     /// It came to a send. That may have failed, which is an event, and in a bounded
@@ -67,7 +66,7 @@ pub enum Step {
         channel: Option<ChannelId>,
         /// The message's position among all messages of the thread.
         number: u64,
-        /// Where in the source it is.
+        /// Its source position.
         place: u32,
     },
 }
@@ -197,7 +196,7 @@ impl Recording {
 
     fn parse(dir: &Path, text: &str) -> Result<Self, RecordingError> {
         let not_a_recording = || RecordingError::NotARecording(dir.to_owned());
-        // What follows the last line's end is a line that was cut off.
+        // Text after the last line's end is a line that was cut off.
         let (text, _) = text.rsplit_once('\n').ok_or_else(not_a_recording)?;
         let mut lines = text.lines();
         let version = lines
@@ -317,9 +316,10 @@ impl Recording {
         Ok(all)
     }
 
-    /// Whether the process is known to have come to its exit (it was not killed, did not
-    /// execute another program in its place, and did not leave by `_exit`), and the one that
-    /// started it to have waited for that. Known of what [`tree`](Recording::tree) returns.
+    /// Whether the process is known to have come to its exit, and the process that started it is
+    /// known to have waited for that. (A process does not come to its exit if it was killed,
+    /// executed another program in its place, or left by `_exit`.) Known for recordings that
+    /// [`tree`](Recording::tree) returns.
     pub const fn has_ended(&self) -> bool {
         self.has_exited && self.was_reaped
     }
@@ -329,8 +329,9 @@ impl Recording {
         &self.processes
     }
 
-    /// Where the part of the recording is that one of the [`processes`](Recording::processes)
-    /// made; there is none if that did nothing that is recorded.
+    /// The directory of the part of the recording that one of the
+    /// [`processes`](Recording::processes) made. It does not exist if that process did nothing
+    /// that is recorded.
     pub fn dir_of(&self, process: StartedProcess) -> Option<PathBuf> {
         let dir = self.dir.join(dir_name(process.number));
         dir.join(SESSION_FILE).exists().then_some(dir)

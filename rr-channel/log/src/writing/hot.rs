@@ -2,19 +2,17 @@
     unsafe_code,
     reason = "counts an event by one store through a pointer into the log's mapping"
 )]
-//! The few events that a thread is expected to log next, at hand without a look into
-//! its log.
+//! The few events that a thread is expected to log next, available without a look into its log.
 //!
-//! A thread that does the same again and again (receive the next message of the same
-//! sender; take its own lock; select, receive and send) is counted here: a comparison,
-//! a few additions, and one store to the file's state word, which makes the event
-//! survive whatever comes. All else goes through the [`Writer`](super::Writer), which
-//! first takes over what was counted.
+//! Repeated events of a thread (receive the next message of the same sender; take its own lock;
+//! select, receive and send) are counted here. Each costs a comparison, a few additions, and one
+//! store to the file's state word, which makes the event survive the process. All other events go
+//! through the [`Writer`](super::Writer), which first takes the counted events into its log.
 //!
 //! **Safety** rests on: `place` is dereferenced only where an event was expected, and the ring
-//! expects none except between [`Hot::arm`] and [`Hot::disarm`];
-//! who arms promises to keep the mapping in place until it disarms, on the same thread
-//! (`Hot` is not `Sync`). The word is only accessed as an atomic one.
+//! expects none except between [`Hot::arm`] and [`Hot::disarm`]. The caller of `arm` promises to
+//! keep the mapping in place until it disarms, on the same thread (`Hot` is not `Sync`). The word
+//! is only accessed as an atomic one.
 
 use std::cell::Cell;
 use std::ptr;

@@ -4,17 +4,16 @@
 )]
 //! A file that is written through shared memory.
 //!
-//! Stores into a shared mapping belong to the kernel's page cache at once: they
-//! reach the file even if the process dies of SIGKILL in the next instruction, at
-//! no system call per store. Space is made before it is mapped, so a full disk is an
-//! error from [`Mapping::grow`] and not a SIGBUS, nor a limit of files' sizes a SIGXFSZ.
+//! Stores into a shared mapping belong to the kernel's page cache at once. They reach the file
+//! even if the process dies of SIGKILL in the next instruction, and need no system call. Space is
+//! allocated before it is mapped. So a full disk is an error from [`Mapping::grow`] and not a
+//! SIGBUS, and a limit of file sizes is no SIGXFSZ.
 //!
-//! **Safety** rests on: `ptr` and `len` describe one live mapping, changed together
-//! only by [`Mapping::grow`]; all access is bounds-checked in this file; the
-//! mapping is private to its owner (`Mapping` is not `Clone`), and it never hands
-//! out references into the mapped memory; pointers only to those who argue for
-//! themselves. Someone else who truncates the file
-//! meanwhile makes the process die of SIGBUS; nothing here can prevent that.
+//! **Safety** rests on: `ptr` and `len` describe one live mapping, changed together only by
+//! [`Mapping::grow`]. All access is bounds-checked in this file. The mapping is private to its
+//! owner (`Mapping` is not `Clone`), and it never hands out references into the mapped memory.
+//! Callers that get a pointer argue for its use themselves. If another process truncates the file
+//! meanwhile, this process dies of SIGBUS; this module cannot prevent that.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write as _};
@@ -125,7 +124,7 @@ impl Mapping {
         target.store(word.to_le(), Ordering::Release);
     }
 
-    /// Where the word at `at` is, a multiple of 8, until the mapping grows or is closed.
+    /// The address of the word at `at`, a multiple of 8, until the mapping grows or is closed.
     ///
     /// # Panics
     /// If `at` is not aligned or lies beyond the end.
@@ -157,7 +156,7 @@ impl Mapping {
 
     /// Cuts the file to `len` bytes, and unmaps.
     pub(super) fn close(self, len: usize) -> io::Result<()> {
-        // Nobody touches the pages that go: the mapping ends here.
+        // The removed pages are not accessed any more: the mapping ends here.
         self.file.set_len(len as u64)
     }
 }
@@ -183,8 +182,8 @@ fn allocate(file: &File, len: usize) -> io::Result<()> {
     }
 }
 
-/// Whether files may be `len` bytes long: who writes beyond the limit (`ulimit -f`) is killed
-/// by SIGXFSZ, unless it asks before.
+/// Whether files may be `len` bytes long. A process that writes beyond the limit (`ulimit -f`) is
+/// killed by SIGXFSZ, unless it asks before.
 ///
 /// # Errors
 /// If they may not.

@@ -32,7 +32,7 @@ const TIMED: usize = 256;
 #[derive(Debug)]
 pub struct Writer {
     map: Mapping,
-    /// Where the body starts in the file.
+    /// The offset of the body in the file.
     base: usize,
     /// Committed bytes of body, and predicted events since.
     len: usize,
