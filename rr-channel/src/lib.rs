@@ -37,21 +37,21 @@
 //!
 //! # What a replay promises
 //!
-//! Each operation of a thread has the outcome that its log names: the same message
-//! of the same sender, the same arm, the same timeout. A thread that does something
-//! else has *desynchronised*: it goes on natively from there, the others stay in
-//! replay as long as they can, a line on standard error says what was expected and
-//! what came, and [`replay_report`] has it as a value. A replay that is stuck finds
-//! out by looking at whether anybody can still move, and lets someone go live.
+//! Each operation of a thread has the outcome that its log names: the same message of the same
+//! sender, the same arm, the same timeout. A thread that does something else has *desynchronised*:
+//! it goes on natively from there, and the others stay in replay as long as they can. A line on
+//! standard error says what was expected and what came, and [`replay_report`] has it as a value. A
+//! replay detects that it is stuck by looking at whether any thread can still move, and lets one
+//! go live.
 //!
-//! **Chaos** gives threads random priorities that change at few points, and holds a thread
-//! back before its operations while one of higher priority could run (probabilistic
-//! concurrency testing, Burckhardt et al. 2010), and lets any arm of a selection win that
-//! is ready. What it makes happen could have happened without it. A seed decides on the
-//! priorities; it does not repeat a run, since the threads are still the system's. A run
-//! that was recorded in chaos is replayed like any other. A replay in chaos delays its threads
-//! at random, and comes to the same: that is a test of the recording. `LENGTH` is about how
-//! many operations a thread performs, if that is known.
+//! **Chaos** gives threads random priorities that change at few points, and holds a thread back
+//! before its operations while one of higher priority could run (probabilistic concurrency
+//! testing, Burckhardt et al. 2010). It lets any ready arm of a selection win. Each order that it
+//! causes could have happened without it. A seed decides on the priorities; it does not repeat a
+//! run, since the threads are still the system's. A run that was recorded in chaos is replayed
+//! like any other. A replay in chaos delays its threads at random, and has the same result: that
+//! is a test of the recording. `LENGTH` is the approximate number of operations of a thread, if
+//! that is known.
 //!
 //! The method of recording is that of Tivo (Navarro Leija 2022, chapter 4), with its gaps closed
 //! where the table says so.

@@ -79,7 +79,7 @@ members = ["shim", "shim-crossbeam"]
 opt-level = 1
 "#;
 
-/// Where the tests that are a part of ipc-channel find what they take to be around them.
+/// The surroundings that the tests inside ipc-channel expect.
 const IPC_SUITE: &str = r#"
 #![allow(unused_imports, unexpected_cfgs, deprecated)]
 use ipc_channel::{ipc, router, IpcError, SerDeError, TryRecvError, TrySelectError};
@@ -109,7 +109,7 @@ fn cargo() -> Command {
     cargo
 }
 
-/// Where cargo keeps the published crate, and its version.
+/// The directory where cargo keeps the published crate, and its version.
 fn published(name: &str) -> (PathBuf, String) {
     let output = cargo()
         .args(["metadata", "--format-version=1", "--all-features"])

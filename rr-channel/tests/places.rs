@@ -102,7 +102,7 @@ fn every_operation_has_its_place() {
     for thread in recording.threads() {
         for step in recording.steps(thread).unwrap() {
             let (what, place) = match step {
-                // What the system was asked for by others than this program.
+                // System requests by other code than this program.
                 Step::Event { event, .. } if event.op.is_apart() => continue,
                 Step::Event { event, place } => (event.op, place.unwrap()),
                 Step::Message { op, place, .. } => (op, place),

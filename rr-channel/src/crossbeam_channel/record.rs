@@ -411,9 +411,9 @@ impl<T> Receiver<T> {
 }
 
 impl Shared {
-    /// Hears a ring, if there is one: for who is about to look for a message, and has heard
-    /// none. (Not for who has taken one: the ring may be another message's by then, of which
-    /// nobody else would hear.)
+    /// Hears a ring, if there is one: for a receiver that is about to look for a message, and has
+    /// heard none. (Not for a receiver that has taken a message: the ring may be another message's
+    /// by then, which no other receiver would hear of.)
     pub(super) fn hear(&self) {
         if let Some(rings) = &self.rings {
             let _ = rings.try_recv();

@@ -188,7 +188,7 @@ pub(crate) fn arrive(dti: &Dti) {
     if PLACE.try_with(Cell::get).ok().flatten().is_some() {
         return;
     }
-    // Where the kernel does not say what threads do, the thread takes no part.
+    // If the kernel does not say what threads do, the thread takes no part.
     let Ok(stat) = File::open(format!("/proc/self/task/{}/stat", sys::tid())) else {
         return;
     };
@@ -389,7 +389,7 @@ impl Hold {
 }
 
 impl Table {
-    /// Where the thread is from now on: a place of one that is gone, if there is one.
+    /// The thread's slot from now on: that of a thread that is gone, if there is one.
     fn insert(&mut self, slot: Slot) -> usize {
         let gone = |slot: &Slot| matches!(slot.state, State::Gone);
         match self.slots.iter().position(gone) {

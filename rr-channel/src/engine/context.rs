@@ -38,7 +38,7 @@ struct Context {
     channels: u32,
     locks: u32,
     log: Log,
-    /// Where in the source its operations are, if that is recorded.
+    /// The source positions of its operations, if they are recorded.
     places: Log,
     /// The rest of the log that the thread follows.
     cursor: Option<Cursor>,
@@ -46,7 +46,7 @@ struct Context {
     is_task: bool,
 }
 
-/// Where a thread's events go.
+/// The destination of a thread's events.
 #[derive(Debug)]
 enum Log {
     /// Nowhere: there is nothing to record, or it cannot be recorded.

@@ -178,7 +178,7 @@ impl Task {
         match &self.0 {
             Some(polled) if polled.go(State::Running) => {
                 let _idle = Idle(polled);
-                // Whatever it spawns is its own.
+                // Threads and tasks that it spawns belong to it.
                 let _set = Set::to(&NAMELESS, false);
                 pool::perform_part(&polled.task, Some(&polled.kept), f)
             }

@@ -110,8 +110,8 @@ impl Order {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Logs that the calling thread acquired the lock, which it holds exclusively.
-    /// What a thread does that cannot log any more does not count.
+    /// Logs that the calling thread acquired the lock, which it holds exclusively. Acquisitions of
+    /// a thread that cannot log any more do not count.
     #[inline]
     #[track_caller]
     pub(crate) fn took(&self, op: Op) {

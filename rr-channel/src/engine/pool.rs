@@ -446,10 +446,10 @@ impl<J> Pool<J> {
         }
     }
 
-    /// Waits for what the calling thread [waits for](Next::Done), by `sleep`, which returns
-    /// whether it is there, and earlier if it is told that the thread has left its log, to
-    /// which `wake` wakes it. `false` if it has left its log: then it is to ask what is
-    /// [next](Next::Unknown).
+    /// Waits for the result that the calling thread [waits for](Next::Done), by `sleep`. `sleep`
+    /// returns whether the result is there. It returns earlier if its argument says that the
+    /// thread has left its log; `wake` wakes it for that. `false` if the thread has left its log:
+    /// then it must ask for its [next](Next::Unknown) step.
     pub fn await_done(
         &self,
         wake: impl Fn() + Send + 'static,
@@ -497,7 +497,7 @@ fn recorded_threads(threads: usize) -> usize {
         _ => None,
     };
     if let Some(recorded) = recorded.and_then(|n| usize::try_from(n).ok()) {
-        // What the log of another program says must not make thousands of them.
+        // The log of another program must not make thousands of them.
         return recorded.clamp(1, 1 << 16);
     }
     context::log(Event {

@@ -181,8 +181,8 @@ pub(crate) fn log_earlier() {
     }
 }
 
-/// Whether the process records or replays. Where it does not, finding that out must not
-/// do anything: memory allocators ask for random bytes, before anything can be allocated.
+/// Whether the process records or replays. If it does neither, this function must have no effects:
+/// memory allocators ask for random bytes before anything can be allocated.
 fn is_of_interest() -> bool {
     const MODES: [&CStr; 2] = [c"record", c"replay"];
     // SAFETY: a string with an end; what comes back is one too, or null.
@@ -196,6 +196,6 @@ fn is_of_interest() -> bool {
     if !MODES.contains(&mode) || APART.try_with(Cell::get) != Ok(false) {
         return false;
     }
-    // What the session itself draws while it starts is its own.
+    // Draws of the session itself while it starts are its own.
     !matches!(apart(session), Session::Off)
 }

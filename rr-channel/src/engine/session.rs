@@ -148,7 +148,7 @@ fn begin_in_forked() {
     session();
 }
 
-/// Where a recording is if nothing is said.
+/// The directory of a recording if none is given.
 const DEFAULT_DIR: &str = "rr-channel-log";
 
 /// Which process of a recording this is; `None` if there is no recording.

@@ -1,8 +1,8 @@
-//! Notifications: which one a thread had heard of when it woke.
+//! Notifications: the last one that had happened when a thread woke.
 //!
-//! A thread that is woken logs the last notification of what it waited for. That may
-//! be a later one than the one that woke it, but it had happened by then, and a replay
-//! that waits for it does not wait for anything that depends on this wake-up.
+//! A woken thread logs the last notification of the object that it waited for. That may be a later
+//! one than the one that woke it, but it had happened by then. A replay that waits for it does not
+//! wait for anything that depends on this wake-up.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

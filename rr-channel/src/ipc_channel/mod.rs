@@ -1,10 +1,10 @@
 //! A drop-in for [`ipc-channel`](https://docs.rs/ipc-channel/0.23).
 //!
-//! Names, signatures, guarantees and panics are upstream's, whose documentation applies;
-//! error types *are* upstream's. Where nothing is recorded or replayed, a channel is
-//! upstream's channel behind one branch, and its messages are upstream's to the byte. While
-//! recording, a message carries a stamp, where a plain receiver does not see it (bytes
-//! channels are the exception: there the receiver must be of this crate, in whatever mode).
+//! Names, signatures, guarantees and panics are upstream's, whose documentation applies; error
+//! types *are* upstream's. Without recording or replay, a channel is upstream's channel behind one
+//! branch, and its messages are upstream's to the byte. While recording, a message carries a
+//! stamp, which a plain receiver does not see. (Bytes channels are the exception: there the
+//! receiver must be of this crate, in any mode.)
 //!
 //! Only what happens between the threads of one process is replayed, and the order in which
 //! they send to other processes, into channels whose senders came from there. Messages of

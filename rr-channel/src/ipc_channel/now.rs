@@ -68,7 +68,7 @@ pub(super) fn elsewhere(dti: Dti) -> Option<ThreadId> {
 }
 
 impl Engine {
-    /// Where a recorded message of this sender comes from.
+    /// The source of a recorded message of this sender.
     pub(super) fn source(&self, sender: ThreadId) -> Source {
         if sender == ELSEWHERE || self.is_elsewhere(sender) {
             Source::Anywhere

@@ -124,7 +124,7 @@ impl RouterProxy {
     pub(super) fn add_route(&self, receiver: OpaqueIpcReceiver, handler: Handler) {
         let line = self.line();
         if line.shutdown {
-            // What is dropped may be the program's, and is not dropped under the lock.
+            // A dropped value may be the program's, and is not dropped under the lock.
             drop(line);
             return;
         }

@@ -26,10 +26,9 @@ use crate::engine::chaos;
 use crate::engine::replay::{Engine, Expected, Listening, Native, Source};
 use crate::platform::lock::lock;
 
-/// The channels into which threads of this process have sent. Whatever else arrives there
-/// from other processes must hold no handles, if it arrives at a set: without a stamp
-/// nobody knows how many there are before its type is known, and whether there is a stamp
-/// upstream tells only to who takes the message.
+/// The channels into which threads of this process have sent. Messages of other processes that
+/// arrive there at a set must hold no handles. Without a stamp, the number of handles is unknown
+/// before the type is known, and upstream shows the stamp only to the code that takes the message.
 static SENT_HERE: Mutex<Option<FxHashSet<ChannelId>>> = Mutex::new(None);
 
 fn sent_here<R>(f: impl FnOnce(&mut FxHashSet<ChannelId>) -> R) -> R {
@@ -329,7 +328,7 @@ impl IpcReceiverSet {
         Some(self.deliver(number, content))
     }
 
-    /// Where the result is that `event` names, if it is there.
+    /// The position of the result that `event` names, if it is there.
     fn place_of(&self, event: Event) -> Option<usize> {
         self.early.iter().position(|(number, outcome, _)| {
             *outcome == event.outcome && self.id(*number) == event.channel

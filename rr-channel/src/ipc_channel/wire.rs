@@ -330,9 +330,9 @@ impl<'de, T> Deserialize<'de> for Outgoing<T> {
 
 /// Bytes without their number.
 ///
-/// What has no number is a tuple, of which each element is a call or two, and in the program's
-/// own code, perhaps unoptimized. An `f64` is written as the eight bytes that it is (postcard's
-/// specification, "Serde Data Model"), and moving one around leaves them as they are.
+/// A value without a number is a tuple, of which each element is a call or two, and in the
+/// program's own code, perhaps unoptimized. An `f64` is written as the eight bytes that it is
+/// (postcard's specification, "Serde Data Model"), and moving one around leaves them as they are.
 struct Bytes<'a>(&'a [u8]);
 
 impl Serialize for Bytes<'_> {
@@ -502,7 +502,7 @@ impl<T: DeserializeOwned> Arrival<T> {
 
 impl<'de, T: DeserializeOwned> Deserialize<'de> for Arrival<T> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        // What is being read is upstream's, also while a packet is.
+        // The value being read is upstream's, also while a packet is read.
         let _plain = Restore::replace(&READING, None);
         if let Now::Off = now() {
             return T::deserialize(deserializer).map(|value| Arrival::Value(Ok(value)));
@@ -626,7 +626,7 @@ mod tests {
 
     #[test]
     fn any_bytes_are_written_and_read_as_they_are() {
-        // Whatever sets an `f64` may be: numbers, infinities, and what is none.
+        // All classes of an `f64`: numbers, infinities, and values that are no number.
         let of = |word: u64| (0..9).map(move |n| word.rotate_left(n * 7).to_le_bytes());
         let words = [
             0,

@@ -6,8 +6,8 @@
 //! once does not panic, [`WaitTimeoutResult`] is a type of our own, and there is no
 //! detection of deadlocks.
 //!
-//! What [`Condvar::notify_one`] and [`Condvar::notify_all`] return is recorded, as is what
-//! `is_locked` does.
+//! The return values of [`Condvar::notify_one`] and [`Condvar::notify_all`] are recorded, as is
+//! that of `is_locked`.
 //!
 //! ```
 //! use rr_channel::parking_lot::{Condvar, Mutex, const_mutex};

@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "lock_api's traits are unsafe to implement")]
 //! A raw condition variable.
 //!
-//! **Safety** rests on: whoever waits holds the mutex, which is unlocked and locked again
+//! **Safety** rests on: a waiting thread holds the mutex, which is unlocked and locked again
 //! exactly once: by upstream's condition variable, or here around a wait that is replayed.
 
 use std::fmt;

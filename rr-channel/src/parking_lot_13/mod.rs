@@ -4,8 +4,8 @@
 //! guards, reentrant mutexes, condition variables. Names, signatures and guarantees are
 //! upstream's, whose documentation applies, but there is no detection of deadlocks.
 //!
-//! What [`Condvar::notify_one`] and [`Condvar::notify_all`] return is recorded, as is what
-//! `is_locked` does.
+//! The return values of [`Condvar::notify_one`] and [`Condvar::notify_all`] are recorded, as is
+//! that of `is_locked`.
 //!
 //! ```
 //! use rr_channel::parking_lot_13::{Condvar, Mutex};

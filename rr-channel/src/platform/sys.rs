@@ -122,9 +122,8 @@ pub(crate) fn exit_now(status: i32) -> ! {
     unsafe { libc::_exit(status) }
 }
 
-/// From here on, children made by fork(2) know that they are, and call `in_child` (only the
-/// first caller's is registered), which does nothing that is not safe after a fork in a
-/// threaded process.
+/// From here on, children made by fork(2) know that they are, and call `in_child`. Only the first
+/// caller's is registered. It does only what is safe after a fork in a threaded process.
 pub(crate) fn watch_forks(in_child: extern "C" fn()) {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

@@ -53,8 +53,8 @@ pub(crate) fn acquire<G>(order: &Order, op: Op, count: Count, lock: impl FnOnce(
     }
 }
 
-/// Attempts to acquire what `try_lock` locks, until `deadline` if there is one; `lock` does so
-/// for as long as it takes. What that returns; `None` if it was in vain.
+/// Attempts to acquire the lock that `try_lock` locks, until `deadline` if there is one; `lock`
+/// waits without a limit. Returns the result of the successful attempt; `None` if there was none.
 #[inline]
 #[track_caller]
 pub(crate) fn attempt<G>(

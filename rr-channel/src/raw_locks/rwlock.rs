@@ -3,8 +3,8 @@
 /// Implements the traits of `$lock`, which has the order and upstream's lock, and a method
 /// `attempt_upgrade`.
 ///
-/// A replay lets readers in one after the other, in the recorded order; once in, they share
-/// the lock. Downgrading lets others in and waits for nobody, so it is not recorded.
+/// A replay lets readers in one after the other, in the recorded order; once in, they share the
+/// lock. Downgrading lets other threads in and waits for none, so it is not recorded.
 ///
 /// **Safety** rests on: each lock and unlock is exactly one of upstream's raw lock, whose
 /// guarantees these are; what is recorded around it has no part in them.

@@ -89,11 +89,11 @@ pub(crate) struct Home {
     pub(crate) path: ProcessPath,
     /// Tells this run's processes from others.
     pub(crate) run: u64,
-    /// Where the log is that is written, or followed.
+    /// The directory of the log that is written, or followed.
     pub(crate) dir: PathBuf,
-    /// Where what happens in a replay is recorded.
+    /// The directory in which a replay's own events are recorded.
     pub(crate) again: Option<PathBuf>,
-    /// Where a replay reports to.
+    /// The file to which a replay reports.
     pub(crate) report: Option<PathBuf>,
     /// The log's directory as the environment has it.
     pub(crate) given: Option<OsString>,

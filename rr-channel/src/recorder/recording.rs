@@ -28,7 +28,7 @@ pub(crate) struct Recorder {
     places: Mutex<FxHashMap<&'static Location<'static>, u32>>,
     /// The processes that were started, and their ids.
     pub(crate) children: Mutex<Vec<(u32, u32)>>,
-    /// Where the recording is; `None` if there is to be none.
+    /// The recording's directory; `None` if there is to be none.
     pub(crate) sink: Option<Sink>,
 }
 

@@ -8,9 +8,9 @@ use rr_channel_log::identity::ThreadId;
 /// A message's sender (23 bits) and its position among the sender's messages (40
 /// bits, on all channels together).
 ///
-/// Never zero: so what upstream's channels return of a [`Stamped`] word, that word and its tag
-/// or that there is none, goes through two registers, as the word alone does, and not through
-/// memory. That is most of what recording costs a message.
+/// Never zero: upstream's channels return a [`Stamped`] word (the word and its tag) or none. That
+/// result then goes through two registers, as the word alone does, and not through memory. That is
+/// most of what recording costs a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) struct Tag(NonZeroU64);
 

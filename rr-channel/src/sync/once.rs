@@ -97,10 +97,9 @@ impl Attempts {
         watch(|| self.order.took(Op::CallOnce), || true, call)
     }
 
-    /// Runs `call` in a replay that says `turn`. Of a thread that is live, or that finds
-    /// done by such a one what is its turn, what comes of it is logged as
-    /// [`record`](Attempts::record) does, and the beginning by
-    /// [`perform`](Attempts::perform).
+    /// Runs `call` in a replay that says `turn`. For a thread that is live, or whose turn a live
+    /// thread has done already, the outcome is logged as [`record`](Attempts::record) does. The
+    /// beginning is logged by [`perform`](Attempts::perform).
     pub(crate) fn follow<R>(&self, turn: OnceTurn, call: impl FnOnce(&dyn Fn()) -> R) -> R {
         match turn {
             OnceTurn::Live => watch(|| {}, || true, call),

@@ -169,8 +169,8 @@ fn foreign_wait() -> bool {
     *lock.lock().unwrap() != 30
 }
 
-/// No bug; a message that was selected is received when there is another one, for which
-/// somebody else waits.
+/// No bug; a message that was selected is received when there is another one, for which another
+/// thread waits.
 fn completed_later() -> bool {
     let (s, r) = unbounded();
     s.send(1).unwrap();

@@ -51,7 +51,7 @@ fn a_full_disk_ends_the_recording_and_not_the_program() {
         assert!(run.status.success(), "{blocks}: {}", run.stderr);
         assert_eq!(run.outcome.len(), 1, "{blocks}: {}", run.stderr);
         assert!(run.stderr.contains(says), "{blocks}: {}", run.stderr);
-        // What there is can be replayed as far as it goes.
+        // The existing part can be replayed as far as it goes.
         let replayed = replay("input many_values", &log);
         assert!(replayed.status.success(), "{blocks}: {}", replayed.stderr);
         assert!(!replayed.stderr.contains("panicked"), "{}", replayed.stderr);

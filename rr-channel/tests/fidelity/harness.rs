@@ -93,7 +93,7 @@ fn replaying(program: &str, dir: &Path) -> Start {
         .env("RR_CHANNEL_LOG", dir)
 }
 
-/// Where in a recording the parts of its processes are.
+/// The directories of a recording's processes.
 fn recordings_in(dir: &Path) -> Vec<PathBuf> {
     let recording = Recording::open(dir).unwrap();
     let mut all = vec![PathBuf::new()];
@@ -138,9 +138,9 @@ pub(crate) fn record_in_chaos(program: &str, dir: &Path, seed: u32) -> Run {
 /// used its whole log without a desynchronisation. The first replay is recorded again, which
 /// makes the same recording.
 ///
-/// How often is set by `RR_CHANNEL_TEST_RUNS` (recordings by replays of each), and by
-/// `RR_CHANNEL_TEST_PLAIN` how many plain runs there are at most until one has another
-/// outcome than the first one (none, if unset).
+/// `RR_CHANNEL_TEST_RUNS` sets the number of runs (recordings by replays of each).
+/// `RR_CHANNEL_TEST_PLAIN` sets the maximum of plain runs until one has another outcome than the
+/// first one (none, if unset).
 pub(crate) fn check(program: &str) {
     check_processes(program, 1);
 }

@@ -114,8 +114,8 @@ fn await_sleep(thread: &Path) {
     }
 }
 
-/// With `DIVERGE`, the one who notified is not the one who did, and nobody is parked any
-/// more when it happens.
+/// With `DIVERGE`, another thread notifies than in the recording, and no thread is parked any more
+/// when it happens.
 fn unnotified() -> Outcome {
     let state = Arc::new((Mutex::new(false), Condvar::new()));
     let (s, r) = unbounded();

@@ -608,8 +608,8 @@ fn diverging() -> Outcome {
     joined(vec![faithful, other])
 }
 
-/// With `DIVERGE`, the first message is not sent, and the second one is for whoever
-/// still wants a message.
+/// With `DIVERGE`, the first message is not sent, and the second one is for any thread that still
+/// wants a message.
 fn withheld() -> Outcome {
     let diverge = std::env::var_os("DIVERGE").is_some();
     let (s, r) = unbounded();

@@ -63,12 +63,12 @@ impl Arm<'_> {
                 self.flow.has_no_receivers().then_some((Got::Refused, None))
             }
             (Need::Ready, send) => {
-                // What the recorded thread saw may be used up by now, by others: the
-                // message taken, the room filled. Readiness reserves nothing, and
-                // programs must reckon with that.
+                // Other threads may have used up by now what the recorded thread saw: the message
+                // taken, the room filled. Readiness reserves nothing, and programs must reckon
+                // with that.
                 //
-                // The messages are looked at first (see `Flow`): who takes one is seen here
-                // then, or has seen who waits.
+                // The messages are looked at first (see `Flow`). A thread that takes one is seen
+                // here then, or has seen the waiting thread.
                 let spent = || match send {
                     Some(_) => self.flow.arrivals() > 0,
                     None => self.flow.was_used(),

@@ -34,7 +34,7 @@ pub(crate) struct Chan<T> {
     content: Content<T>,
 }
 
-/// Where a channel's messages are.
+/// The storage of a channel's messages.
 #[derive(Debug)]
 #[expect(
     clippy::large_enum_variant,

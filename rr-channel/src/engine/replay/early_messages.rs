@@ -71,8 +71,8 @@ impl<T> EarlyMessages<T> {
     pub(super) fn take_oldest(&mut self) -> Option<(Tag, T)> {
         self.take_all();
         if self.len == 0 && self.taken.iter().all(VecDeque::is_empty) {
-            // When the first queue was looked into, there was nothing in any. What is seen from
-            // here on may have come behind something in a queue that was looked into before.
+            // All queues were empty when the first one was looked into. A message seen from here
+            // on may have come after another one in a queue that was looked into before.
             return None;
         }
         // See there: what was sent before any of these.

@@ -31,7 +31,7 @@ pub(crate) struct Flow {
     exit: Exit,
 }
 
-/// Where senders write, on cache lines of their own.
+/// The senders' counters, on cache lines of their own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Entry {
@@ -41,7 +41,7 @@ struct Entry {
     left: AtomicU64,
 }
 
-/// Where receivers write.
+/// The receivers' counters.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Exit {

@@ -348,7 +348,7 @@ pub(super) fn sync() {
     });
 }
 
-/// Where a free choice among `count` begins.
+/// The start of a free choice among `count`.
 pub(super) fn choose(count: usize) -> usize {
     with(|follow| {
         let choice = follow.choices.get().wrapping_add(1);

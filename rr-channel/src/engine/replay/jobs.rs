@@ -27,7 +27,7 @@ pub(crate) enum NextJob {
     Live,
 }
 
-/// Where a pool's thread asks.
+/// The place where a pool's thread asks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Asks {
     /// It waits for something.
@@ -96,9 +96,10 @@ impl Engine {
         }
     }
 
-    /// The calling thread, whose log says that what it waits for [comes about](NextJob::Done),
-    /// waits for that by `sleep`, which returns whether it did, and earlier if it is told so,
-    /// to which `wake` wakes it. `false` if the thread goes live instead.
+    /// Waits by `sleep` for the result that, by its log, [comes about](NextJob::Done) for the
+    /// calling thread. `sleep` returns whether it did. It returns earlier if its argument says
+    /// that the thread was released; `wake` wakes it for that. `false` if the thread goes live
+    /// instead.
     pub(crate) fn await_done(
         &'static self,
         wake: Wake,

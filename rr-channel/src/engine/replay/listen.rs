@@ -90,9 +90,9 @@ impl Listening {
         self.engine.lock().step();
     }
 
-    /// Whether the thread was released from its log. It asks when it begins to wait, and
-    /// then now and then; one that nobody wakes, whenever it has looked in vain for what it
-    /// waits for.
+    /// Whether the thread was released from its log. It asks when it begins to wait, and then at
+    /// intervals. A thread without a waker asks whenever it has looked in vain for the event that
+    /// it waits for.
     pub(crate) fn is_released(&self) -> bool {
         if self.has_looked.replace(true) {
             // By now it has waited for long.

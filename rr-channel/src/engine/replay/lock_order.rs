@@ -154,7 +154,7 @@ impl Engine {
     /// Waits for the calling thread's turn at a lock.
     #[inline]
     pub(crate) fn turn(&self, op: Op, order: &Order) -> Turn {
-        // Mostly a thread acquires what it had last. Where this is expected there is a log
+        // Mostly a thread acquires the lock that it had last. If this is expected there is a log
         // to follow, so this is no child made by fork.
         if follow::shows(&again(op)) && order.owner() == Some(context::thread_by_now()) {
             follow::claim();
@@ -204,8 +204,8 @@ impl Engine {
         })
     }
 
-    /// The calling thread has acquired a lock by `op`. What a thread does that has ended
-    /// does not count: it was not recorded.
+    /// The calling thread has acquired a lock by `op`. Acquisitions of a thread that has ended do
+    /// not count: they were not recorded.
     #[inline]
     pub(crate) fn taken(&self, op: Op, order: &Order) {
         if fork::is_fork() || follow::has_ended() {
@@ -307,8 +307,8 @@ impl Engine {
         follow::claimed().is_some()
     }
 
-    /// The recorded answer to an observation; `None` if there is none. An answer that
-    /// can be `true` only for good is waited for.
+    /// The recorded answer to an observation; `None` if there is none. If the answer is `true` and
+    /// stays so once it is given, this waits for it.
     pub(crate) fn recall(
         &self,
         op: Op,
@@ -355,9 +355,9 @@ impl Engine {
         self.recall_lasting(op, None)
     }
 
-    /// The recorded answer to an observation; `None` if there is none. Where `lasting` has an
-    /// answer that stays the same once it is given, that is waited for: what to watch,
-    /// the answer, and whether it is given by now.
+    /// The recorded answer to an observation; `None` if there is none. `lasting` is an answer that
+    /// stays the same once it is given: the watched object, the answer, and whether it is given by
+    /// now. If it is the recorded answer, this waits for it.
     fn recall_lasting(&self, op: Op, lasting: Option<Lasting<'_>>) -> Option<u64> {
         if fork::is_fork() {
             return None;

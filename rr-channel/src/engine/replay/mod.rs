@@ -111,7 +111,7 @@ pub(crate) struct Engine {
     /// Messages that this process still has to send to others before it exits.
     #[cfg(feature = "ipc_channel")]
     unsent: Unsent,
-    /// Those of which this run has seen something.
+    /// The threads of other processes of which this run has seen something.
     #[cfg(feature = "ipc_channel")]
     met: Mutex<FxHashSet<ThreadId>>,
     world: Mutex<World>,
@@ -124,7 +124,7 @@ pub(crate) struct Engine {
     watch: Once,
     /// How long the search for stalls waits where nothing is certain.
     patience: Patience,
-    /// Where what happens is recorded again.
+    /// The recorder of this replay's own events.
     recorder: Option<Recorder>,
     report: Option<ReportFile>,
 }
@@ -157,9 +157,9 @@ pub(crate) fn engine() -> &'static Engine {
 }
 
 impl Engine {
-    /// An engine that replays `logs` of threads with these `names`, each with its number of
-    /// events but those that are `draws`, and has what happens recorded by `recorder`. Where nothing is certain it waits
-    /// `patience` times as long as usual.
+    /// An engine that replays `logs` of threads with these `names`, each with its number of events
+    /// but those that are `draws`. `recorder` records the replay's own events. Where nothing is
+    /// certain the engine waits `patience` times as long as usual.
     pub(crate) fn new(
         names: Names,
         logs: Vec<(ThreadLog, u64)>,

@@ -24,8 +24,8 @@ pub(super) trait Messages {
     /// there.
     fn set_aside(&self, tag: Option<Tag>) -> Option<Tag>;
 
-    /// The number of messages, except for those put aside. Whatever was done to the
-    /// channel before is seen afterwards.
+    /// The number of messages, except for those put aside. All earlier changes of the channel are
+    /// visible afterwards.
     fn len(&self) -> usize;
 }
 

@@ -8,10 +8,10 @@
 //! that wake each other in turn, each may be asleep just when it is looked at. Their context
 //! switches show that they run.)
 //!
-//! A thread that [listens](super::listen) for what others of this process do
-//! ([`Source::Here`]) counts as waiting for the others once it has looked in vain after they
-//! all had come to rest. (That it sleeps says less: it may have been woken, and still not run
-//! for long if the hypervisor does not let its processor run.)
+//! A thread that [listens](super::listen) for events of other threads of this process
+//! ([`Source::Here`]) counts as waiting for them once it has looked in vain after they all had
+//! come to rest. (Its sleep says less: it may have been woken, and still not run for long if the
+//! hypervisor does not let its processor run.)
 //!
 //! Time decides ([`Patience`]) in four cases: a thread waits for the outside world (a read, a
 //! child process), sleeps until a deadline again and again, computes without end, or has left its
@@ -170,8 +170,8 @@ impl Seen {
         (self.looks, self.running) = (0, 0);
     }
 
-    /// Whether the kernel is to be asked. Where something happens nobody need be: its answers
-    /// are dear, and more so when the threads end that it was asked about.
+    /// Whether the kernel is to be asked. While events happen it is not: its answers are
+    /// expensive, and more so when the threads end that it was asked about.
     const fn is_still(&self, steps: u64) -> bool {
         self.last.steps == steps
     }
@@ -324,7 +324,7 @@ fn motion_of_all(waiting: &[Waiting], own: i32) -> (Motion, u64) {
 /// The motion of one thread, and how often it has been switched to or from, from its
 /// directory in `/proc`; `listens` if it waits elsewhere.
 fn motion_of_task(task: &Path, listens: Option<&Waiting>, idle_harness: bool) -> (Motion, u64) {
-    // Where the kernel does not say, or the thread is gone: ask again.
+    // The kernel does not say, or the thread is gone: ask again.
     let motion = fs::read_to_string(task.join("syscall"))
         .map_or(Motion::Outside, |text| motion_of(&text, idle_harness));
     let motion = match listens {
@@ -345,9 +345,9 @@ fn motion_of_task(task: &Path, listens: Option<&Waiting>, idle_harness: bool) ->
     }
 }
 
-/// Whether a thread runs or is about to, by its `status` file. Of one that was woken and has
-/// not come to run yet, which takes long where a virtual processor is not let run, the
-/// `syscall` file still says where it slept.
+/// Whether a thread runs or is about to, by its `status` file. For a thread that was woken and has
+/// not run yet, the `syscall` file still says where it slept. That may last long if a virtual
+/// processor is not let run.
 fn is_awake(status: &str) -> bool {
     let state = status.lines().find_map(|line| line.strip_prefix("State:"));
     state.is_some_and(|state| state.trim_start().starts_with('R'))
@@ -478,7 +478,7 @@ mod tests {
             ..STILL
         };
         check(live, 120 + 10 * 3);
-        // A deadline in the world; someone who computes.
+        // A deadline in the world; a thread that computes.
         let due = |_| Look {
             motion: Motion::Due,
             ..STILL

@@ -375,8 +375,8 @@ impl World {
 
     // Waiting.
 
-    /// The calling thread is about to wait; what to wait on. What it waits for may have
-    /// come just before it was announced here, so it has to look again.
+    /// The calling thread is about to wait; returns the condition variable to wait on. The awaited
+    /// event may have happened just before it was announced here, so the thread has to look again.
     pub(super) fn begin_wait(&mut self, id: ThreadId, wait: Wait) -> Arc<Condvar> {
         self.waiting += 1;
         if let Some((watch, from)) = wait.watch {
@@ -410,9 +410,9 @@ impl World {
 
     /// Whether a thread waits for this very message to be sent into the channel.
     ///
-    /// That a message was sent is logged after it was, and its receiver may have ended the
-    /// process in between. So if somebody's log names the message that a thread at the end of
-    /// its own is about to send, it was sent.
+    /// A send is logged after it happened, and the message's receiver may have ended the process
+    /// in between. So if another thread's log names the message that a thread at the end of its
+    /// own log is about to send, it was sent.
     pub(super) fn awaits_message(&self, chan: ChanKey, tag: Tag) -> bool {
         self.chans[chan.0].waiters.iter().any(|waiter| {
             let thread = self.threads.get(waiter);
@@ -444,7 +444,7 @@ impl World {
         }
     }
 
-    /// Those who wait for readiness have a partner now. (To wake all who wait would
+    /// Threads that wait for readiness have a partner now. (To wake all waiting threads would
     /// never end: each would look, wait again, and wake the others.)
     fn wake_probes(&mut self, key: ChanKey) {
         for id in &self.chans[key.0].waiters {
@@ -537,7 +537,7 @@ mod tests {
     }
 
     /// Whether a sender at the end of its log, which is about to send its third message, is
-    /// told when somebody waits for message `number` of it.
+    /// notified when another thread waits for message `number` of it.
     fn is_told(number: u64) -> bool {
         let mut world = World::default();
         let chan = world.open(Arc::new(Flow::new(Some(1))), None);
