@@ -311,7 +311,7 @@ impl fmt::Display for Event {
     }
 }
 
-/// Writes an operation and what it is on.
+/// Writes an operation and its object.
 pub fn fmt_operation(
     f: &mut fmt::Formatter<'_>,
     op: Op,
@@ -324,8 +324,8 @@ pub fn fmt_operation(
     }
 }
 
-/// An event without its number: what the predictor counts as "the same again". Packed,
-/// since it is compared for each event.
+/// An event without its number: the predictor counts equal ones as repetitions. Packed, since it
+/// is compared for each event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Symbol {
     /// Operation (8 bits), kind (8), whether there is a channel (1), from bit 32 on the

@@ -1,11 +1,10 @@
 //! Names for threads and channels that are the same in every run.
 //!
-//! A thread's deterministic id ([`Dti`], Tivo section 4.4.1) is the path of child
-//! numbers from a root, each thread numbering its own children from 1: which of
-//! two racing threads spawns first does not matter. A channel's id is its creator
-//! and the creator's count of channels. Paths are long, so a session interns each
-//! one to a small [`ThreadId`], which is what messages and logs carry; the log
-//! keeps the path, and a replay hands out the recorded numbers again.
+//! A thread's deterministic id ([`Dti`], Tivo section 4.4.1) is the path of child numbers from a
+//! root. Each thread numbers its own children from 1, so it does not matter which of two racing
+//! threads spawns first. A channel's id is its creator and the creator's count of channels. Paths
+//! are long, so a session interns each one to a small [`ThreadId`], which messages and logs carry.
+//! The log keeps the path, and a replay hands out the recorded numbers again.
 //!
 //! Tivo gave one shared `None` to all threads that it had not spawned itself, and could not tell
 //! their messages apart. Here such a thread has a position below its creator too (see
@@ -199,9 +198,9 @@ impl Dti {
         self.below(Step::Child(number))
     }
 
-    /// The id of the `number`th thread, from 1, that this thread created without
-    /// this crate: a count of its own, so that what a pool does in the background
-    /// does not shift the names of the program's own threads.
+    /// The id of the `number`th thread, from 1, that this thread created without this crate. These
+    /// threads are counted separately, so that threads that a pool creates in the background do
+    /// not shift the names of the program's own threads.
     #[must_use]
     pub fn foreign_child(&self, number: u32) -> Self {
         self.below(Step::ForeignChild(number))

@@ -33,11 +33,11 @@
 //! | 48..64 | zero |
 //! | 64.. | the thread's name (its [`Dti`](identity::Dti)), then the body |
 //!
-//! The state is one word, written by one store after the bytes that it covers:
-//! whenever the process dies, the file holds a whole number of events. The body
-//! is a sequence of LEB128 tokens: odd, a run of `token >> 1` predicted events;
-//! even, the symbol `token >> 1`, preceded by its definition if it is new, followed
-//! by the zigzag difference between the number and its prediction if it has one.
+//! The state is one word, written by one store after the bytes that it covers: whenever the
+//! process dies, the file holds a whole number of events. The body is a sequence of LEB128 tokens.
+//! An odd one is a run of `token >> 1` predicted events. An even one is the symbol `token >> 1`,
+//! preceded by its definition if it is new, and followed by the zigzag difference between the
+//! number and its prediction if it has one.
 //!
 //! # Layers
 //!

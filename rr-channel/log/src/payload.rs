@@ -1,8 +1,8 @@
 //! The contents of messages, in a file beside a recording's logs.
 //!
-//! Lines of text, after a title: the sender and the number of a message, its size in bytes,
-//! and either the first of its bytes in hexadecimal digits, or `#` and their hash (64-bit
-//! FNV-1a), or nothing where they are not known.
+//! Lines of text, after a title. Each has the sender and the number of a message, its size in
+//! bytes, and its bytes: the first ones in hexadecimal digits, or `#` and their hash (64-bit
+//! FNV-1a). The bytes are missing where they are not known.
 //!
 //! ```text
 //! rr-channel payloads 1

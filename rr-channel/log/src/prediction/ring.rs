@@ -57,7 +57,7 @@ impl Ring {
         &self.expected[usize::from(self.next.get()) % (2 * AHEAD)]
     }
 
-    /// Whether the event of `symbol` and `number` is what is expected.
+    /// Whether the event of `symbol` and `number` is expected.
     #[inline(always)]
     pub(crate) fn expects(&self, symbol: Symbol, number: u64) -> bool {
         let expected = self.next();
@@ -66,8 +66,8 @@ impl Ring {
             && number == expected.number.get()
     }
 
-    /// The parameter and number of what is expected, if its symbol is `symbol` but for
-    /// the parameter.
+    /// The parameter and number of the expected event, if its symbol is `symbol` but for the
+    /// parameter.
     #[inline(always)]
     pub(crate) fn expected(&self, symbol: Symbol) -> Option<(u32, u64)> {
         let expected = self.next();

@@ -47,7 +47,7 @@ pub fn dir_name(number: u32) -> String {
     format!("process-{number}")
 }
 
-/// One step of a thread: an event, or what was recorded besides its events.
+/// One step of a thread: an event, or a message that was recorded besides its events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// An event of its log.

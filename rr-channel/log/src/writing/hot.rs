@@ -47,13 +47,13 @@ impl Hot {
         }
     }
 
-    /// Whether the event of `symbol` and `number` is what is expected.
+    /// Whether the event of `symbol` and `number` is expected.
     #[inline(always)]
     pub fn expects(&self, symbol: Symbol, number: u64) -> bool {
         self.ring.expects(symbol, number)
     }
 
-    /// Counts the event of `symbol` and `number`, if it is what is expected.
+    /// Counts the event of `symbol` and `number`, if it is expected.
     #[inline(always)]
     pub fn hit(&self, symbol: Symbol, number: u64) -> bool {
         if !self.expects(symbol, number) {
@@ -65,8 +65,8 @@ impl Hot {
         }
         self.state.set(state);
         self.ring.turn();
-        // SAFETY: an event was expected, so this is armed, and whoever armed it keeps
-        // the word in place (see `arm`).
+        // SAFETY: an event was expected, so this is armed, and the caller that armed it keeps the
+        // word in place (see `arm`).
         unsafe { (*self.place.get()).store(state.to_le(), Ordering::Release) };
         true
     }
@@ -83,8 +83,7 @@ impl Hot {
         self.place.set(place);
     }
 
-    /// Expects nothing any more; what the state word holds by now, if something was
-    /// expected.
+    /// Expects no event any more; returns the current state word, if an event was expected.
     #[inline]
     pub fn disarm(&self) -> Option<u64> {
         self.ring.cool();

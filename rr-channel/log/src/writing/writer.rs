@@ -148,8 +148,7 @@ impl Writer {
         self.map.store(STATE_AT, (self.len as u64) << 24 | self.run);
     }
 
-    /// Lets `hot` count the next event, and the ones after it, as long as they are what is
-    /// expected.
+    /// Lets `hot` count the next events as long as they are the expected ones.
     ///
     /// # Safety
     /// The writer is left alone, and not dropped, until it was [disarmed](Writer::disarm).
@@ -358,7 +357,7 @@ pub(crate) mod tests {
                 unsafe { writer.arm(&hot) };
             }
         }
-        // As if the process died here: what was counted is in the file already.
+        // As if the process died here: the counted events are in the file already.
         let bytes = std::fs::read(path).unwrap();
         writer.disarm(&hot);
         bytes
