@@ -170,7 +170,7 @@ fn keep_to(processors: &[usize]) {
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Has the allocator keep what is freed, as glibc's does once something large was freed.
+/// Has the allocator keep freed memory, as glibc's does once something large was freed.
 fn keep_memory() {
     drop(black_box(Vec::<u8>::with_capacity(16 << 20)));
 }
@@ -187,9 +187,9 @@ fn main() {
     if !samples() {
         println!("mode: {:?}", rr_channel::mode());
     }
-    // Messages of a type for each side of each benchmark: what the compiler makes of upstream's
-    // channels depends on how many callers their functions have, and ours are no callers of a
-    // program that uses the raw ones.
+    // Messages of a type for each side of each benchmark. The compiler's code for upstream's
+    // channels depends on the number of callers of their functions, and a program that uses the
+    // raw channels does not have ours as callers.
     macro_rules! messages {
         ($name:literal, $pass:ident, $function:ident($($capacity:literal)?) $(, $senders:literal)?) => {{
             struct Raw(#[expect(dead_code, reason = "travels")] usize);

@@ -1,10 +1,10 @@
 //! Channels, threads and locks that record and replay.
 //!
-//! A concurrent test that fails once in a while takes a different order of messages
-//! each time it runs. This crate is a drop-in for the channels, threads and locks that
-//! such a test uses: run it with `RR_CHANNEL=record`, and the order of that run is logged;
-//! run it with `RR_CHANNEL=replay`, and every thread sees again what it saw then.
-//! Without the variable, channels and locks are the plain ones behind one branch.
+//! A concurrent test that fails once in a while takes a different order of messages each time it
+//! runs. This crate is a drop-in for the channels, threads and locks that such a test uses. Run it
+//! with `RR_CHANNEL=record`, and the order of that run is logged. Run it with `RR_CHANNEL=replay`,
+//! and every thread sees the same events again. Without the variable, channels and locks are the
+//! plain ones behind one branch.
 //!
 //! ```
 //! use rr_channel::crossbeam_channel::unbounded;
@@ -103,9 +103,9 @@
 //! | time, and the order of file and network operations | not covered, except through [`value`]; a program that depends on them may desynchronise |
 //! | messages and locks after a desynchronisation | not covered: a live thread may take what a replaying thread needs |
 //!
-//! Recording adds a nanosecond or so to a lock and up to ten to a message, where memory is at hand
-//! (`cargo bench -p rr-channel --bench paired` measures it), and creates a file for
-//! each thread that has anything to log.
+//! Recording adds a nanosecond or so to a lock and up to ten to a message, if memory is at hand
+//! (`cargo bench -p rr-channel --bench paired` measures it). It creates a file for each thread
+//! that has anything to log.
 //!
 //! Linux only. A timer's message in replay is the present time, never before it is
 //! due. In a replay a message or a lock takes about as long as while recording, and up

@@ -1,10 +1,10 @@
 //! Upstream's own test suites, run through the drop-ins.
 //!
-//! The tests are those of the published crossbeam-channel and ipc-channel of the version
-//! in use, taken from where cargo keeps it, copied to a scratch package next to crates that
-//! carry upstream's names and re-export ours, and run in each mode. Nothing of
-//! them is kept in this repository. Of ipc-channel there are all tests but those of its
-//! platform layer, which is not replaced.
+//! The tests are those of the published crossbeam-channel and ipc-channel of the version in use,
+//! taken from where cargo keeps it. They are copied to a scratch package next to crates that carry
+//! upstream's names and re-export ours, and run in each mode. Nothing of them is kept in this
+//! repository. Of ipc-channel there are all tests but those of its platform layer, which is not
+//! replaced.
 //!
 //! It takes some minutes and a crates registry, so it is asked for explicitly:
 //!

@@ -394,7 +394,7 @@ fn content_is_dropped_once_and_without_the_lock() {
     drop(old);
 }
 
-/// Runs all other tests in `mode`: how many passed, and what was said.
+/// Runs all other tests in `mode`; returns how many passed, and the output.
 fn run(mode: &str, log: &std::path::Path) -> (String, String) {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--skip", "in_every_mode", "--test-threads=2"])

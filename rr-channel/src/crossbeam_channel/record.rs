@@ -42,7 +42,7 @@ pub(super) struct Shared {
     rings: Option<raw::Receiver<()>>,
 }
 
-/// On cache lines of its own: senders write here, and receivers read what is beside.
+/// On cache lines of its own: senders write here, and receivers read the fields beside it.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 struct Slots(SpinLock<u64>);

@@ -203,7 +203,7 @@ pub(crate) fn arrive(dti: &Dti) {
     let _ = PLACE.try_with(|place| place.set(Some(at)));
 }
 
-/// The calling thread ends; what it still does, it does unhindered.
+/// The calling thread ends; it is not held back any more.
 pub(crate) fn leave() {
     if let Ok(Some(at)) = PLACE.try_with(Cell::take)
         && let Some((_, mut table)) = table()

@@ -1,10 +1,10 @@
 #![expect(unsafe_code, reason = "lets `Hot` count into the thread's log")]
 //! The state of each thread: its id, its counters, its log.
 //!
-//! Registered at a thread's first use of the crate or, for threads that the crate
-//! spawns, as the first thing the thread does: thread-local destructors run in
-//! reverse order of registration, so those of the program still find it.
-//! Operations in destructors that run even later are not logged, in neither mode.
+//! Registered at a thread's first use of the crate or, for threads that the crate spawns, as the
+//! first action of the thread. Thread-local destructors run in reverse order of registration, so
+//! the program's destructors still find it. Operations in destructors that run even later are not
+//! logged, in neither mode.
 //!
 //! **Safety** rests on: a thread's writer is armed on its [`HOT`] only, by
 //! [`Context::push`], and [disarmed](Context::disarm) before it is used or dropped:
@@ -189,7 +189,7 @@ impl Context {
         HOT.with(|hot| unsafe { writer.arm(hot) });
     }
 
-    /// Logs what is at `place`.
+    /// Logs the source position `place`.
     fn note(&mut self, place: &'static Location<'static>, what: impl FnOnce(u32) -> Event) {
         let Session::Record(recorder) = session() else {
             return;
@@ -405,7 +405,7 @@ pub(crate) fn thread_by_now() -> ThreadId {
     ThreadId(ID.get())
 }
 
-/// Runs `f` on what is left of the log that the calling thread follows, if it follows one.
+/// Runs `f` on the rest of the log that the calling thread follows, if it follows one.
 pub(crate) fn with_cursor<R>(f: impl FnOnce(&mut Cursor) -> R) -> Option<R> {
     with(|context| context.cursor.as_mut().map(f)).flatten()
 }
@@ -524,15 +524,15 @@ fn log_unexpected(event: Event) {
     log_with(|_| event);
 }
 
-/// Logs an event of the thread with the number `id`, if that is the calling thread and
-/// the event is what is expected of it next.
+/// Logs an event of the thread with the number `id`, if that is the calling thread and the event
+/// is its next expected one.
 #[inline(always)]
 pub(crate) fn log_expected(id: ThreadId, event: &Event) -> bool {
     id.0 == ID.get() && hit(event)
 }
 
-/// Whether `event` of the thread with the number `id` is what the calling thread is
-/// expected to log next.
+/// Whether `event` of the thread with the number `id` is the next one expected of the calling
+/// thread.
 #[inline(always)]
 pub(crate) fn is_expected(id: ThreadId, event: &Event) -> bool {
     let (symbol, number) = Symbol::split(event);

@@ -28,7 +28,7 @@ use crate::platform::lock::lock;
 pub type Meanwhile = fn(&mut dyn FnMut());
 
 thread_local! {
-    /// Whether what the calling thread spawns has no name.
+    /// Whether tasks that the calling thread spawns have no name.
     static NAMELESS: Cell<bool> = const { Cell::new(false) };
     static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
     /// Whether the calling thread is an executor's own.
@@ -54,7 +54,7 @@ impl<T: Copy> Drop for Set<T> {
     }
 }
 
-/// Runs `f`; what it spawns serves the executor, and has no name.
+/// Runs `f`; threads and tasks that it spawns serve the executor, and have no name.
 pub fn nameless<R>(f: impl FnOnce() -> R) -> R {
     let _set = Set::to(&NAMELESS, true);
     f()
@@ -72,7 +72,7 @@ pub fn serve() {
     SERVES.set(true);
 }
 
-/// Whether what the calling thread does now is the executor's, and no task's.
+/// Whether the calling thread works for the executor now, and for no task.
 pub(crate) fn is_serving() -> bool {
     SERVES.try_with(Cell::get) == Ok(true) && !pool::is_in_task()
 }
@@ -186,7 +186,7 @@ impl Task {
         }
     }
 
-    /// The task does nothing any more, but perhaps to drop what it left.
+    /// The task does nothing any more, except perhaps to drop its remaining values.
     pub fn end(&self) {
         if let Some(polled) = &self.0
             && polled.go(State::Ended)

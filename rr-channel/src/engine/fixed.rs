@@ -27,12 +27,12 @@ pub(crate) fn draw(op: Op, length: usize, is_early: bool) -> Option<Fixed> {
     }
 }
 
-/// Whether what comes of an operation is of interest.
+/// Whether the outcome of an operation is logged.
 pub(crate) fn is_logged() -> bool {
     !fork::is_fork() && session().recorder().is_some()
 }
 
-/// Logs what came of `op`, where the calling thread records.
+/// Logs the outcome of `op`, where the calling thread records.
 #[track_caller]
 pub(crate) fn log(op: Op, fixed: Result<&[u8], u64>) {
     match fixed {

@@ -11,9 +11,9 @@
 //! A harness starts its tests in any order, so its threads are named by their thread names, where
 //! they have one.
 //!
-//! **Safety** rests on: the signature is that of pthread_create(3); arguments are
-//! passed on as they came, except that the start routine is wrapped; what the
-//! wrapper needs travels in a box that exactly one of the two sides frees.
+//! **Safety** rests on: the signature is that of pthread_create(3). Arguments are passed on as
+//! they came, except that the start routine is wrapped. The wrapper's data travel in a box that
+//! exactly one of the two sides frees.
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;

@@ -163,7 +163,7 @@ unsafe extern "C" fn fork() -> libc::pid_t {
         unsafe { *libc::__errno_location() = libc::ENOSYS };
         return -1;
     };
-    // SAFETY: takes nothing; what the child may do is its caller's concern.
+    // SAFETY: takes nothing; the child's permitted actions are its caller's concern.
     session::forking(|| unsafe { fork() })
 }
 

@@ -38,7 +38,7 @@ fn kind() -> Option<Kind> {
     }
 }
 
-/// Notes what the message with this tag holds, if that is asked for.
+/// Records the content of the message with this tag, if that is asked for.
 #[inline]
 pub(crate) fn of_value<T>(tag: Tag, value: &T) {
     if let Some(kind) = kind() {

@@ -119,7 +119,7 @@ thread_local! {
     static GLOBAL: Cell<bool> = const { Cell::new(false) };
 }
 
-/// The name of what the calling thread performs, if that is a piece of work.
+/// The name of the piece of work that the calling thread performs, if it performs one.
 pub(crate) fn task() -> Option<Dti> {
     let task = TASK.try_with(|task| task.borrow().clone()).ok().flatten()?;
     Some(task.dti())
@@ -306,7 +306,7 @@ pub enum Next<J> {
     Job(J),
     /// Perform the half of a fork that it has put aside.
     Own,
-    /// Go on, once what it waits for is there: see [`Pool::await_done`].
+    /// Go on, once the awaited result is there: see [`Pool::await_done`].
     Done,
     /// Find that there is nothing to do.
     Nothing,
@@ -396,7 +396,7 @@ impl<J> Pool<J> {
         self.ready().remove(&named.tag)
     }
 
-    /// In a replay, takes any job, for a thread that does what it likes.
+    /// In a replay, takes any job, for a thread that is live.
     pub fn take_any(&self) -> Option<J> {
         let mut ready = self.ready();
         let tag = ready.keys().copied().min_by_key(|tag| tag.bits())?;

@@ -173,7 +173,7 @@ unsafe fn fill(buffer: *mut c_void, length: usize, flags: c_uint) -> Result<usiz
     result
 }
 
-/// Logs what the main thread has drawn so far, now that it uses this crate.
+/// Logs the main thread's draws so far, now that it uses this crate.
 pub(crate) fn log_earlier() {
     let earlier = EARLIER.try_with(RefCell::take);
     for (op, fixed) in earlier.into_iter().flatten() {
@@ -185,7 +185,7 @@ pub(crate) fn log_earlier() {
 /// memory allocators ask for random bytes before anything can be allocated.
 fn is_of_interest() -> bool {
     const MODES: [&CStr; 2] = [c"record", c"replay"];
-    // SAFETY: a string with an end; what comes back is one too, or null.
+    // SAFETY: a string with an end; the result is one too, or null.
     let mode = unsafe { libc::getenv(c"RR_CHANNEL".as_ptr()) };
     if mode.is_null() {
         return false;

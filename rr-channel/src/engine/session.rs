@@ -182,8 +182,9 @@ pub(crate) fn started(number: u32, pid: i32) {
     }
 }
 
-/// The same of a program in place of this one. (`std` has replaced the environment by then,
-/// so it is too late to begin a session; if there is none, the program may be what was meant.)
+/// The same for a program in place of this one. (`std` has replaced the environment by then, so it
+/// is too late to begin a session. If there is no session, the program may be the one to be
+/// recorded.)
 pub(crate) fn next_program() -> Option<Variables> {
     CURRENT.get()?;
     Some(next_home()?.variables(Tie::In))

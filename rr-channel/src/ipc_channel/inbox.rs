@@ -213,7 +213,7 @@ impl<R: Receive> Place<'_, R> {
         }
     }
 
-    /// Does so natively, and logs what came of it.
+    /// Does so natively, and logs the outcome.
     #[track_caller]
     fn record(&self, op: Op, native: Native, timeout: Duration) -> Result<R::Item, TryRecvError> {
         let found = self.natively(native, timeout);
@@ -338,7 +338,7 @@ impl<R: Receive> Place<'_, R> {
         }
     }
 
-    /// Receives what there is: first what was read before.
+    /// Receives an available message: first one that was read before.
     #[track_caller]
     fn live(&self, op: Op, native: Native, timeout: Duration) -> Result<R::Item, TryRecvError> {
         let early = self.inbox.borrow_mut().take_oldest();

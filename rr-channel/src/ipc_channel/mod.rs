@@ -6,10 +6,10 @@
 //! stamp, which a plain receiver does not see. (Bytes channels are the exception: there the
 //! receiver must be of this crate, in any mode.)
 //!
-//! Only what happens between the threads of one process is replayed, and the order in which
-//! they send to other processes, into channels whose senders came from there. Messages of
-//! other processes arrive as ever, and are told apart by their order in their channel; in a
-//! replay, the other processes must run again.
+//! Only events between the threads of one process are replayed, and the order in which they send
+//! to other processes, into channels whose senders came from there. Messages of other processes
+//! arrive as ever, and are told apart by their order in their channel. In a replay, the other
+//! processes must run again.
 //!
 //! Upstream's feature `async` is the feature `ipc_channel_async` here. Not there: the module
 //! `platform`.

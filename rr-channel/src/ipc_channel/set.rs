@@ -78,7 +78,7 @@ impl IpcSelectionResult {
     }
 }
 
-/// A message of whatever type.
+/// A message of any type.
 pub struct IpcMessage(Content);
 
 enum Content {
@@ -173,7 +173,7 @@ impl IpcReceiverSet {
             })
     }
 
-    /// Returns what is there.
+    /// Returns the available results.
     ///
     /// # Errors
     /// If there is nothing.
@@ -226,7 +226,7 @@ impl IpcReceiverSet {
         }
     }
 
-    /// Does so natively, and logs what came of it.
+    /// Does so natively, and logs the outcome.
     #[track_caller]
     fn record(
         &mut self,
@@ -366,7 +366,7 @@ impl IpcReceiverSet {
         }
     }
 
-    /// Returns what there is: first what was read before.
+    /// Returns the available results: first those that were read before.
     #[track_caller]
     fn live(
         &mut self,

@@ -96,7 +96,7 @@ const fn is_refused(result: &Result<(), IpcError>) -> bool {
     matches!(result, Err(IpcError::Io(_) | IpcError::Disconnected))
 }
 
-/// Logs what came of a send.
+/// Logs the outcome of a send.
 #[track_caller]
 fn logged(id: ChannelId, tag: Tag, result: Result<(), IpcError>) -> Result<(), IpcError> {
     if is_refused(&result) {
@@ -181,8 +181,8 @@ impl<T> IpcReceiver<T> {
     }
 }
 
-/// The messages of an inbox, whatever their type; foreign ones that have been made values
-/// already are lost.
+/// The messages of an inbox, of any type; foreign ones that have been made values already are
+/// lost.
 pub(super) fn untyped<T>(inbox: Inbox<Arrival<T>>) -> Inbox<Packet> {
     inbox.map(|(tag, arrival)| match arrival {
         Arrival::Packet(packet) => Some((tag, packet)),

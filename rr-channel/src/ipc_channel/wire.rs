@@ -1,7 +1,7 @@
 //! The wire format: a message as upstream writes it and, while recording, a stamp behind it.
 //!
-//! A plain receiver reads its value and stops, so it never sees what comes after. That
-//! is why the stamp is at the end, and is found from there:
+//! A plain receiver reads its value and stops, so it never sees the bytes after it. That is why
+//! the stamp is at the end, and is found from there:
 //!
 //! | bytes | content |
 //! |---|---|
@@ -93,7 +93,7 @@ thread_local! {
     static READING: RefCell<Option<Handles>> = const { RefCell::new(None) };
 }
 
-/// Puts what was there back when dropped.
+/// Restores the earlier value when dropped.
 struct Restore<T: 'static>(
     &'static std::thread::LocalKey<RefCell<Option<T>>>,
     Option<T>,
@@ -178,7 +178,7 @@ where
         .ok_or_else(|| de::Error::custom("the message does not hold the handle that it names"))
 }
 
-/// The error for a handle that is not what was asked for.
+/// The error for a handle of another kind than the requested one.
 pub(super) fn other_kind<E: de::Error>() -> E {
     E::custom("the message holds a handle of another kind")
 }
@@ -444,7 +444,7 @@ impl Packet {
     }
 }
 
-/// Notes what a message holds.
+/// Records the content of a message.
 fn note(tag: Option<Tag>, data: &[u8]) {
     if let Some(tag) = tag {
         payload::of_bytes(tag, data);
@@ -613,7 +613,7 @@ mod tests {
         assert_eq!(read, value);
     }
 
-    /// A value that is not what it says, or not all of what was sent.
+    /// A value of another type than it claims, or not all of the sent value.
     #[test]
     fn a_plain_message_is_foreign_with_any_content() {
         let (tx, rx) = raw::channel::<(u8, u64)>().unwrap();

@@ -4,8 +4,8 @@
 //! Upstream's takes guards of upstream's mutex only, so threads are parked here.
 //!
 //! **Safety** rests on: threads park and are unparked at the address of a [`Condvar`], where
-//! nothing else of the parking lot is; the functions called while its queue is locked do
-//! nothing, and the one called after that only unlocks a mutex that its caller holds.
+//! nothing else of the parking lot is. The functions called while its queue is locked do nothing,
+//! and the one called after that only unlocks a mutex that its caller holds.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -1,10 +1,10 @@
 //! A drop-in for [`parking_lot`](https://docs.rs/parking_lot/0.12) 0.12.
 //!
-//! The raw locks are recorded, so all that [`lock_api`] makes of them is: guards, mapped
-//! guards, reentrant mutexes. Names, signatures and guarantees are upstream's, whose
-//! documentation applies, but for these: a [`Condvar`] that is used with several mutexes at
-//! once does not panic, [`WaitTimeoutResult`] is a type of our own, and there is no
-//! detection of deadlocks.
+//! The raw locks are recorded, and so are all types that [`lock_api`] makes of them: guards,
+//! mapped guards, reentrant mutexes. Names, signatures and guarantees are upstream's, whose
+//! documentation applies, with three exceptions. A [`Condvar`] that is used with several mutexes
+//! at once does not panic, [`WaitTimeoutResult`] is a type of our own, and there is no detection
+//! of deadlocks.
 //!
 //! The return values of [`Condvar::notify_one`] and [`Condvar::notify_all`] are recorded, as is
 //! that of `is_locked`.

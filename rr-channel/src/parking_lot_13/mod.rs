@@ -51,9 +51,9 @@ pub type RecursiveRwLockWriteGuard<'a, T> = lock_api::RwLockWriteGuard<'a, RawRw
 /// Holds a [`RecursiveRwLock`] for reading, and perhaps writing later, until it is dropped.
 pub type RecursiveRwLockUpgradableReadGuard<'a, T> =
     lock_api::RwLockUpgradableReadGuard<'a, RawRwLockRecursive, T>;
-/// A [`RecursiveRwLockReadGuard`] of a part of what is guarded.
+/// A [`RecursiveRwLockReadGuard`] of a part of the guarded value.
 pub type MappedRecursiveRwLockReadGuard<'a, T> =
     lock_api::MappedRwLockReadGuard<'a, RawRwLockRecursive, T>;
-/// A [`RecursiveRwLockWriteGuard`] of a part of what is guarded.
+/// A [`RecursiveRwLockWriteGuard`] of a part of the guarded value.
 pub type MappedRecursiveRwLockWriteGuard<'a, T> =
     lock_api::MappedRwLockWriteGuard<'a, RawRwLockRecursive, T>;

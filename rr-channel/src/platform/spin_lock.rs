@@ -1,12 +1,12 @@
 #![expect(unsafe_code, reason = "a lock lends its value")]
 //! A lock for a few instructions: taken by one exchange, given back by a store.
 //!
-//! Replays take two for each message, recordings one for each send into a channel with a bound.
-//! `std`'s mutex takes two exchanges, which is what lets it know of threads that sleep; with
-//! them, receiving a message takes half as long again. Here no thread sleeps to be woken: a thread
-//! that finds the lock taken spins, like upstream's channels where a message is being written;
-//! then it yields, and at last sleeps for a moment each time, so that a holder of lower priority
-//! can run as well.
+//! Replays take two of these locks for each message, recordings one for each send into a channel
+//! with a bound. `std`'s mutex takes two exchanges, with which it knows of threads that sleep.
+//! With two exchanges, receiving a message takes half as long again. Here no thread sleeps to be
+//! woken. A thread that finds the lock taken spins, like upstream's channels where a message is
+//! being written. Then it yields, and at last sleeps for a moment each time, so that a holder of
+//! lower priority can run as well.
 //!
 //! **Safety** rests on: the value is reached through [`SpinGuard`] only, which exists while
 //! `taken` is set by its maker, and clears it when it goes.

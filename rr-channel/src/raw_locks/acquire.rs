@@ -32,7 +32,7 @@ impl Count {
     }
 }
 
-/// Acquires what `lock` locks; what that returns.
+/// Acquires the lock that `lock` locks; returns the result of `lock`.
 #[inline]
 #[track_caller]
 pub(crate) fn acquire<G>(order: &Order, op: Op, count: Count, lock: impl FnOnce() -> G) -> G {

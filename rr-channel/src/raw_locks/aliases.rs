@@ -7,14 +7,14 @@ macro_rules! lock_aliases {
         pub type Mutex<T> = lock_api::Mutex<RawMutex, T>;
         /// Holds a [`Mutex`] until it is dropped.
         pub type MutexGuard<'a, T> = lock_api::MutexGuard<'a, RawMutex, T>;
-        /// A [`MutexGuard`] of a part of what is guarded.
+        /// A [`MutexGuard`] of a part of the guarded value.
         pub type MappedMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawMutex, T>;
 
         /// A mutual exclusion primitive that always lets the thread have it that waited longest.
         pub type FairMutex<T> = lock_api::Mutex<RawFairMutex, T>;
         /// Holds a [`FairMutex`] until it is dropped.
         pub type FairMutexGuard<'a, T> = lock_api::MutexGuard<'a, RawFairMutex, T>;
-        /// A [`FairMutexGuard`] of a part of what is guarded.
+        /// A [`FairMutexGuard`] of a part of the guarded value.
         pub type MappedFairMutexGuard<'a, T> = lock_api::MappedMutexGuard<'a, RawFairMutex, T>;
 
         /// A mutual exclusion primitive that its owner can acquire again.
@@ -22,7 +22,7 @@ macro_rules! lock_aliases {
         /// Holds a [`ReentrantMutex`] until it is dropped.
         pub type ReentrantMutexGuard<'a, T> =
             lock_api::ReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
-        /// A [`ReentrantMutexGuard`] of a part of what is guarded.
+        /// A [`ReentrantMutexGuard`] of a part of the guarded value.
         pub type MappedReentrantMutexGuard<'a, T> =
             lock_api::MappedReentrantMutexGuard<'a, RawMutex, RawThreadId, T>;
 
@@ -35,9 +35,9 @@ macro_rules! lock_aliases {
         /// Holds an [`RwLock`] for reading, and perhaps writing later, until it is dropped.
         pub type RwLockUpgradableReadGuard<'a, T> =
             lock_api::RwLockUpgradableReadGuard<'a, RawRwLock, T>;
-        /// An [`RwLockReadGuard`] of a part of what is guarded.
+        /// An [`RwLockReadGuard`] of a part of the guarded value.
         pub type MappedRwLockReadGuard<'a, T> = lock_api::MappedRwLockReadGuard<'a, RawRwLock, T>;
-        /// An [`RwLockWriteGuard`] of a part of what is guarded.
+        /// An [`RwLockWriteGuard`] of a part of the guarded value.
         pub type MappedRwLockWriteGuard<'a, T> = lock_api::MappedRwLockWriteGuard<'a, RawRwLock, T>;
     };
 }

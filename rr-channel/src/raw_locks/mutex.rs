@@ -3,7 +3,7 @@
 /// Defines `RawMutex` and `RawFairMutex`, made of upstream's, which is called `raw`.
 ///
 /// **Safety** rests on: each lock and unlock is exactly one of upstream's raw mutex, whose
-/// guarantees these are; what is recorded around it has no part in them.
+/// guarantees these are; the recording around it has no part in them.
 macro_rules! raw_mutexes {
     (guard: [$($guard:ident)?], types: { $($types:tt)* }) => {
         /// A raw mutex, of which [`Mutex`](super::Mutex) is made.
@@ -71,8 +71,8 @@ macro_rules! raw_mutexes {
                     // SAFETY: as above.
                     Session::Off => unsafe { self.raw.bump($($guard)?) },
                     _ => {
-                        // Always lets go, so that what comes next is an acquisition.
-                        // SAFETY: as above; the lock is held again in the end.
+                        // Always unlocks, so that the next event is an acquisition. SAFETY: as
+                        // above; the lock is held again in the end.
                         unsafe { self.raw.unlock_fair($(std::mem::take($guard))?) };
                         $(*$guard =)? self.lock();
                     }

@@ -7,7 +7,7 @@
 /// lock. Downgrading lets other threads in and waits for none, so it is not recorded.
 ///
 /// **Safety** rests on: each lock and unlock is exactly one of upstream's raw lock, whose
-/// guarantees these are; what is recorded around it has no part in them.
+/// guarantees these are; the recording around it has no part in them.
 macro_rules! raw_rwlock {
     (
         impl [$($generics:tt)*] $lock:ty,
@@ -128,8 +128,8 @@ macro_rules! raw_rwlock {
                     // SAFETY: as above.
                     Session::Off => unsafe { self.raw.bump_shared($($guard)?) },
                     _ => {
-                        // Always unlocks, so that what comes next is an acquisition.
-                        // SAFETY: as above; the lock is held again in the end.
+                        // Always unlocks, so that the next event is an acquisition. SAFETY: as
+                        // above; the lock is held again in the end.
                         unsafe { self.raw.unlock_shared_fair($(std::mem::take($guard))?) };
                         $(*$guard =)? self.lock_shared();
                     }
@@ -142,8 +142,8 @@ macro_rules! raw_rwlock {
                     // SAFETY: as above.
                     Session::Off => unsafe { self.raw.bump_exclusive($($guard)?) },
                     _ => {
-                        // Always unlocks, so that what comes next is an acquisition.
-                        // SAFETY: as above; the lock is held again in the end.
+                        // Always unlocks, so that the next event is an acquisition. SAFETY: as
+                        // above; the lock is held again in the end.
                         unsafe { self.raw.unlock_exclusive_fair($(std::mem::take($guard))?) };
                         $(*$guard =)? self.lock_exclusive();
                     }
@@ -247,8 +247,8 @@ macro_rules! raw_rwlock {
                     // SAFETY: as above.
                     Session::Off => unsafe { self.raw.bump_upgradable($($guard)?) },
                     _ => {
-                        // Always unlocks, so that what comes next is an acquisition.
-                        // SAFETY: as above; the lock is held again in the end.
+                        // Always unlocks, so that the next event is an acquisition. SAFETY: as
+                        // above; the lock is held again in the end.
                         unsafe { self.raw.unlock_upgradable_fair($(std::mem::take($guard))?) };
                         $(*$guard =)? self.lock_upgradable();
                     }

@@ -184,8 +184,8 @@ impl Condvar {
             let result = self.raw.wait_timeout_while(raw, dur, condition);
             return super::map(result, |(raw, timeout)| (MutexGuard { lock, raw }, timeout));
         }
-        // Each turn of the loop waits, so what is recorded decides when it ends, and
-        // not how long its parts took.
+        // Each turn of the loop waits, so the recorded events decide when it ends, and not the
+        // duration of its parts.
         let start = Instant::now();
         let mut timed_out = false;
         loop {

@@ -89,8 +89,8 @@ impl Attempts {
         }
     }
 
-    /// Logs what comes of `call`, which gets a function to be called at the beginning of
-    /// the initialization.
+    /// Logs the outcome of `call`, which gets a function to be called at the beginning of the
+    /// initialization.
     #[track_caller]
     pub(crate) fn record<R>(&self, call: impl FnOnce(&dyn Fn()) -> R) -> R {
         chaos::point();
@@ -133,8 +133,8 @@ impl Attempts {
     }
 }
 
-/// Logs what comes of `call`, unless it begins an initialization, which `begin` logs, or that
-/// need not be logged.
+/// Logs the outcome of `call`, unless `call` begins an initialization, which `begin` logs, or the
+/// outcome need not be logged.
 fn watch<R>(begin: impl Fn(), is_logged: fn() -> bool, call: impl FnOnce(&dyn Fn()) -> R) -> R {
     /// Logs an initialization by others when `call` is over.
     struct Call {

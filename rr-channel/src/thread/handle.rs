@@ -168,7 +168,8 @@ fn seen() -> (Signal, Signal) {
     (SEEN.replace(signal), signal)
 }
 
-/// Logs what the calling thread woke from: nothing new means its deadline, if it has one.
+/// Logs the notification that woke the calling thread: no new one means its deadline, if it has
+/// one.
 #[track_caller]
 fn woken(op: Op, timed: bool) {
     let (seen, signal) = seen();
@@ -233,7 +234,7 @@ macro_rules! join_handle {
                 &self.thread
             }
 
-            /// Waits for the thread to end; what it returned.
+            /// Waits for the thread to end; returns its result.
             ///
             /// # Errors
             /// If it panicked; the error is the panic's payload.

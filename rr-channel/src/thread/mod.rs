@@ -1,10 +1,11 @@
-//! A drop-in for [`std::thread`]: what it spawns is known by its place in the tree.
+//! A drop-in for [`std::thread`]: each spawned thread is known by its position in the tree of
+//! threads.
 //!
-//! Ids, errors and all else that is re-exported here are `std`'s own. A thread made by
-//! [`spawn`], [`Builder::spawn`] or [`Scope::spawn`] is named after its parent and its
-//! position among the parent's children, in every run the same; what [`park`] returned
-//! from is recorded, if the thread was unparked through a [`Thread`] of this module. Not
-//! there: `Builder::spawn_unchecked`.
+//! Ids, errors and all other re-exported items are `std`'s own. A thread made by [`spawn`],
+//! [`Builder::spawn`] or [`Scope::spawn`] is named after its parent and its position among the
+//! parent's children, in every run the same. The notification that ended a [`park`] is recorded,
+//! if the thread was unparked through a [`Thread`] of this module. Not there:
+//! `Builder::spawn_unchecked`.
 //!
 //! ```
 //! use rr_channel::thread;
@@ -68,7 +69,7 @@ impl Child {
     }
 }
 
-/// A thread's first function, with what it is told.
+/// A thread's first function, with the data that it is told.
 struct Told<F> {
     child: Child,
     f: F,

@@ -33,9 +33,9 @@ fn run() {
     }
 }
 
-/// Some tens of microseconds of doing something else, in each round. All that a program does
-/// takes far less than the 10 ms for which chaos holds a thread back: else that is over before
-/// those have come to the point for whose sake it is done.
+/// Some tens of microseconds of other work, in each round. A whole program takes far less than the
+/// 10 ms for which chaos holds a thread back. Otherwise that time would be over before the other
+/// threads have come to the point for which the thread is held back.
 fn work(rounds: u32) {
     let round = if cfg!(debug_assertions) { 1000 } else { 10_000 };
     (0..rounds * round).for_each(|n| {
@@ -64,7 +64,7 @@ fn early_use() -> bool {
     bug
 }
 
-/// Reads, and writes what it read plus one, under a lock each, but not under one lock.
+/// Reads a number, and writes that number plus one, under a lock each, but not under one lock.
 fn lost_update() -> bool {
     let count = Arc::new(Mutex::new(0));
     let other = Arc::clone(&count);

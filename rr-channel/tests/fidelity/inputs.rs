@@ -1,4 +1,5 @@
-//! Programs whose nondeterminism comes from outside: chance, time, whatever a program asks.
+//! Programs whose nondeterminism comes from outside: chance, time, any value that a program asks
+//! for.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};

@@ -600,8 +600,8 @@ fn other_process() -> Outcome {
     vec![line("main", &seen)]
 }
 
-/// The other process: gives each thread of its parent a sender into one channel, and tells
-/// what came in which order.
+/// The other process: gives each thread of its parent a sender into one channel, and reports the
+/// order of the messages.
 fn gather() -> Outcome {
     let name = std::env::var("RR_CHANNEL_TEST_SERVER").unwrap();
     let hello = IpcSender::<Gather>::connect(name).unwrap();

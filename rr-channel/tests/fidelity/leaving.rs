@@ -4,7 +4,7 @@ use rr_channel::log::Outcome;
 
 use crate::harness::{Run, events, record, record_again, replay};
 
-/// A replay of `program` that does something else; what it does can be replayed in turn.
+/// A replay of `program` that does something else; its own recording can be replayed in turn.
 fn diverge(program: &str) -> (Run, Run) {
     let dir = tempfile::tempdir().unwrap();
     let recorded = record(program, dir.path());

@@ -25,8 +25,8 @@ fn diverge() -> bool {
     std::env::var_os("DIVERGE").is_some()
 }
 
-/// With `DIVERGE`, a thread locks less often than it did, and another tries first; what
-/// the others do at their own lock stays.
+/// With `DIVERGE`, a thread locks less often than in the recording, and another tries first; the
+/// other threads' operations at their own lock stay.
 fn acquisitions() -> Outcome {
     let own = Arc::new(Mutex::new(Vec::new()));
     let shared = Arc::new(Mutex::new(Vec::new()));

@@ -141,7 +141,7 @@ fn boss() -> Outcome {
     vec!["boss".to_owned()]
 }
 
-/// Copies of the process, which go on with what it had.
+/// Copies of the process, which go on with its state.
 fn forked() -> Outcome {
     let (tx, rx) = ipc::channel().unwrap();
     let (before, earlier) = unbounded();

@@ -1,4 +1,4 @@
-//! The programs: each has one source of nondeterminism, and prints what it saw.
+//! The programs: each has one source of nondeterminism, and prints the observed order.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

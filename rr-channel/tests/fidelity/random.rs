@@ -1,8 +1,8 @@
 //! Random programs made of channel operations.
 //!
-//! A seed decides how many threads there are, over which channels, and what each
-//! thread does, operation by operation; what comes of the operations is up to the
-//! run. No operation waits forever, so no program hangs by itself.
+//! A seed decides the number of threads, their channels, and the operations of each thread; the
+//! run decides the outcomes of the operations. No operation waits forever, so no program hangs by
+//! itself.
 
 use std::time::Duration;
 

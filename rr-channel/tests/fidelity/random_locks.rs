@@ -1,8 +1,8 @@
 //! Random programs made of locks, wake-ups and a channel.
 //!
-//! As in [`random`](crate::random), a seed decides what each thread does, and the run
-//! what comes of it. No operation waits forever, and a second lock is only tried for
-//! while the first is held, so no program hangs by itself.
+//! As in [`random`](crate::random), a seed decides the operations of each thread, and the run
+//! decides their outcomes. No operation waits forever, and a second lock is only tried for while
+//! the first is held, so no program hangs by itself.
 
 use std::time::Duration;
 

@@ -16,8 +16,8 @@ use crate::recorder::tag::Tag;
 pub(super) type Taken = (Got, Option<Change>);
 
 impl Arm<'_> {
-    /// Takes the arm of a channel with messages in it, if `need` is there; whatever can
-    /// be taken, if there is none.
+    /// Takes the arm of a channel with messages in it, if `need` is there; if there is no `need`,
+    /// takes any possible outcome.
     pub(super) fn take(&self, need: Option<Need>, probe: bool) -> Option<Taken> {
         match need {
             Some(need) => self.take_exactly(need),

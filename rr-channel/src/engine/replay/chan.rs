@@ -55,7 +55,7 @@ struct Queue<T> {
     early_messages: Padded<SpinLock<EarlyMessages<T>>>,
 }
 
-/// On cache lines of its own: receivers write here, and senders read what is beside.
+/// On cache lines of its own: receivers write here, and senders read the fields beside it.
 #[derive(Debug)]
 #[repr(align(128))]
 struct Padded<T>(T);

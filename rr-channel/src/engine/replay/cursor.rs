@@ -46,9 +46,8 @@ impl Cursor {
         Some(self.early[distance])
     }
 
-    /// The event that completes the selection that comes next: the operation's own
-    /// outcome. Between the two lie the events of whatever the program did while
-    /// it made the message, further selections included.
+    /// The event that completes the next selection: the operation's own outcome. Between the two
+    /// lie the events of the program's code that made the message, further selections included.
     pub(super) fn completion(&mut self, ahead: &Ahead) -> Option<Event> {
         let mut open = 0;
         let mut completes = |event: Event| {

@@ -13,7 +13,7 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::fixed::Fixed;
 
-/// A draw: how, and what there was.
+/// A draw: its operation, and its result.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct Draw {
     op: Op,

@@ -16,7 +16,7 @@ use crate::recorder::tag::Tag;
 /// So much room is kept when it is not needed any more, in messages.
 const BURST: usize = 1 << 10;
 
-/// The receiving end of a channel, and what was taken from it too early.
+/// The receiving end of a channel, and the messages that were taken from it too early.
 #[derive(Debug)]
 pub(super) struct EarlyMessages<T> {
     queues: Arc<SenderQueues<T>>,
@@ -112,7 +112,7 @@ impl<T> EarlyMessages<T> {
         self.aside.push((tag, value));
     }
 
-    /// Takes what was put aside.
+    /// Takes the messages that were put aside.
     pub(super) fn take_aside(&mut self, tag: Tag) -> Option<T> {
         let at = self.aside.iter().position(|(aside, _)| *aside == tag)?;
         Some(self.aside.swap_remove(at).1)

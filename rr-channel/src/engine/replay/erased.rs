@@ -33,7 +33,7 @@ const fn fits<T>() -> bool {
 /// # Safety
 /// There is a `T` in this room, or a box of one, which is not used any more.
 unsafe fn discard<T>(room: *mut Room) {
-    // SAFETY: as the caller promises; what is in a room is aligned there, or a box.
+    // SAFETY: as the caller promises; a value in a room is aligned there, or is in a box.
     unsafe {
         if fits::<T>() {
             room.cast::<T>().drop_in_place();
@@ -71,8 +71,8 @@ impl Words {
     pub(super) unsafe fn value<T>(self) -> T {
         let words = ManuallyDrop::new(self);
         let place = ptr::from_ref(&words.room);
-        // SAFETY: `of` put one there, or its box, as the caller promises; and nobody has it
-        // after this, as the words are not dropped.
+        // SAFETY: `of` put one there, or its box, as the caller promises; and it is not read after
+        // this, as the words are not dropped.
         unsafe {
             if fits::<T>() {
                 place.cast::<T>().read()

@@ -108,8 +108,8 @@ fn with<R>(f: impl FnOnce(&Follow) -> R) -> R {
     FOLLOW.with(f)
 }
 
-/// The calling thread, at `place`, begins to follow the log of `cursor`; if it is
-/// `recorded`, what comes about of it is logged again.
+/// The calling thread, at `place`, begins to follow the log of `cursor`; if it is `recorded`, its
+/// events are logged again.
 pub(super) fn begin(place: &'static Place, cursor: Option<&mut Cursor>, recorded: bool) {
     chaos::shake();
     with(|follow| {
@@ -163,8 +163,8 @@ pub(crate) fn restore(saved: Saved) {
     sync();
 }
 
-/// The calling thread ends: what it still does, it does live, and uncounted. Returns what
-/// its log says next.
+/// The calling thread ends: its further operations are live and not counted. Returns the next
+/// entry of its log.
 pub(super) fn end() -> Option<Event> {
     with(|follow| {
         let left = follow.ahead.event();
@@ -222,7 +222,7 @@ pub(super) fn next() -> Next {
     })
 }
 
-/// Whether what the calling thread does is recorded.
+/// Whether the calling thread's events are recorded.
 #[inline]
 pub(super) fn is_recorded() -> bool {
     with(|follow| follow.besides.get() & RECORDED != 0)
@@ -308,14 +308,14 @@ pub(super) fn pieces(op: Op) -> Vec<Event> {
     pieces.unwrap_or_default()
 }
 
-/// Which message `op` on `channel` gets, if that is what comes next.
+/// The message that `op` on `channel` gets, if that is the next event.
 #[inline(always)]
 pub(super) fn message(op: Op, channel: ChannelId) -> Option<Tag> {
     let (sender, number) = with(|follow| follow.ahead.message(op, channel))?;
     Some(Tag::new(sender, number))
 }
 
-/// Which place `op` into `channel` takes, if that is what comes next.
+/// The place that `op` into `channel` takes, if that is the next event.
 #[inline(always)]
 pub(super) fn slot(op: Op, channel: ChannelId) -> Option<u64> {
     with(|follow| follow.ahead.slot(op, channel))

@@ -19,7 +19,7 @@ pub(crate) enum NextJob {
     Take(Tag),
     /// It goes on with the half of a fork that it kept.
     Own,
-    /// It goes on once what it waits for is there.
+    /// It goes on once the awaited result is there.
     Done,
     /// It finds nothing to do.
     Nothing,
@@ -56,7 +56,7 @@ impl Engine {
         let expected = match self.next_event(id, Op::Job, None) {
             Next::Live => return NextJob::Live,
             Next::End => {
-                // It is unknown what it did then: not before the others need it.
+                // Its further steps are unknown: it takes none before the others need it.
                 self.await_event(id, watch, None, || Reach::Later);
                 return NextJob::Live;
             }

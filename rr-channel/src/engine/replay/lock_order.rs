@@ -72,7 +72,7 @@ pub(crate) enum Woken {
     TimedOut,
 }
 
-/// Whether what is waited for is there.
+/// Whether the awaited event has happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Reach {
     Now,
@@ -248,8 +248,8 @@ impl Engine {
         world.touch(Watch::Object(order.address()), u64::MAX);
     }
 
-    /// Waits until `target` acquisitions of `order` have happened: for the program's
-    /// own sake, whatever logs say.
+    /// Waits until `target` acquisitions of `order` have happened: for the program's own sake, and
+    /// independent of logs.
     pub(crate) fn await_count(&self, order: &Order, target: u64) {
         let id = context::thread_or_last();
         let mut world = self.lock();
@@ -368,7 +368,7 @@ impl Engine {
             return None;
         };
         let Outcome::Value(value) = event.outcome else {
-            // The log of a program that did something else; it says what it says.
+            // The log of a program that did something else; its entry is used as it is.
             follow::advance();
             return Some(0);
         };

@@ -1,4 +1,4 @@
-//! Replay: every operation returns what the log says, or its thread leaves the log.
+//! Replay: every operation returns its logged outcome, or its thread leaves the log.
 //!
 //! A replay invents no outcome. It waits for a logged message until it is really there, for a
 //! logged disconnection until the last handle is really gone, and for a logged tick until it is
@@ -408,9 +408,8 @@ impl Engine {
         pick
     }
 
-    /// Takes an arm as `want` says, if that needs no look at the world and comes about
-    /// soon: at once, or if it is worth waiting for, about as soon as going to sleep
-    /// would take.
+    /// Takes an arm as `want` says, if that needs no look at the world and is possible soon: at
+    /// once, or, if it is worth waiting for, within about the time that going to sleep would take.
     fn perform_alone(
         &self,
         arms: &[Arm<'_>],
@@ -531,9 +530,9 @@ impl Engine {
         }
     }
 
-    /// Waits for a notification, or until `until`; not at all if `attempt`, once it is
-    /// known that the thread waits, finds what it waits for. Returns what that found, and
-    /// what a partner did for the thread meanwhile.
+    /// Waits for a notification, or until `until`. Does not wait if `attempt` finds the awaited
+    /// event after it is known that the thread waits. Returns the result of `attempt`, and the
+    /// outcome that a partner brought about for the thread meanwhile.
     fn wait<'a, R>(
         &'a self,
         mut world: Locked<'a>,
@@ -647,7 +646,7 @@ fn move_past(plan: Plan) {
     }
 }
 
-/// Logs what came of an operation of a thread that is live.
+/// Logs the outcome of an operation of a thread that is live.
 fn note(op: Op, arms: &[Arm<'_>], pick: Option<Pick>) {
     let outcome = match (pick, op, arms) {
         (

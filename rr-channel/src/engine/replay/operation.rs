@@ -17,8 +17,8 @@ use super::flow::Flow;
 use super::world::ChanKey;
 use crate::recorder::tag::Tag;
 
-/// A channel's messages, whatever their type. They are moved; nothing here drops, clones
-/// or compares one, or hands one out.
+/// A channel's messages, of any type. They are moved; this module does not drop, clone or compare
+/// one, or hand one out.
 pub(super) trait Messages {
     /// Takes the message `tag`, or the oldest, and puts it aside; `None` if it is not
     /// there.
@@ -85,7 +85,7 @@ pub(crate) enum Got {
     Ready,
 }
 
-/// The arm that was taken, by position in the arms given, and what came of it.
+/// The taken arm, by position in the arms given, and its outcome.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pick {
     pub(crate) position: usize,

@@ -46,10 +46,10 @@ const SPIN: Duration = Duration::from_secs(1);
 /// How long a replay may go on without an event where nothing is certain.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Patience {
-    /// While nothing happens at all, and someone waits for the outside world; and while a
-    /// live thread looks again and again for what only others bring.
+    /// While nothing happens at all, and a thread waits for the outside world; and while a live
+    /// thread looks again and again for an event that only others can cause.
     idle: Duration,
-    /// While threads do something now and then.
+    /// While threads do something at intervals.
     slow: Duration,
     /// While threads compute.
     busy: Duration,
@@ -104,7 +104,7 @@ struct Look {
     switches: u64,
     /// The number of changes in the world.
     steps: u64,
-    /// How often a live thread looked for what is not there.
+    /// How often a live thread looked for something that is not there.
     spins: u64,
     /// Events of logs that came about.
     events: u64,
@@ -122,8 +122,8 @@ struct Seen {
     still_for: Duration,
     /// How long ago the last vain search was.
     spun: Option<Duration>,
-    /// How long no log has moved; the looks since then, and those of them that found
-    /// someone running.
+    /// How long no log has moved; the looks since then, and those of them that found a thread
+    /// running.
     halted_for: Duration,
     looks: u64,
     running: u64,

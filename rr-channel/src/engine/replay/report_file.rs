@@ -1,9 +1,9 @@
 //! The report of a replay as a file, for the tool that started it.
 //!
-//! Lines of text: which log is replayed; each desynchronisation when it is found, so that
-//! it is there however the process ends; at the exit, the threads whose logs were not used
-//! up, and a last line with the sums. The process that is the second one which this one
-//! starts has a file of its own, with `.2` behind the name.
+//! Lines of text. The first names the replayed log. Each desynchronisation is written when it is
+//! found, so that it is there however the process ends. At the exit follow the threads whose logs
+//! were not used up, and a last line with the sums. The second process that this one starts has a
+//! file of its own, with `.2` behind the name.
 //!
 //! ```text
 //! log /path/of/the/recording
@@ -22,7 +22,7 @@ use super::{CURRENT, Desync, Report};
 use crate::platform::sys;
 use crate::recorder::process::{Home, complain};
 
-/// A file to which what happens is appended.
+/// A file to which events of the replay are appended.
 #[derive(Debug)]
 pub(crate) struct ReportFile(File);
 

@@ -114,7 +114,8 @@ impl<T> SenderQueues<T> {
         Ok(())
     }
 
-    /// Moves all that is in `queue` into `empty`, which is; its room is for what comes next.
+    /// Moves all messages of `queue` into `empty`, which has none; its capacity serves the next
+    /// messages.
     #[inline]
     pub(super) fn take_all(&self, queue: usize, empty: &mut VecDeque<Deposit<T>>) {
         if let Some(queue) = self.used(queue) {
@@ -122,7 +123,7 @@ impl<T> SenderQueues<T> {
         }
     }
 
-    /// Moves all that is in `queue` behind what is in `messages`.
+    /// Moves all messages of `queue` behind those in `messages`.
     pub(super) fn append(&self, queue: usize, messages: &mut VecDeque<Deposit<T>>) {
         if messages.is_empty() {
             self.take_all(queue, messages);

@@ -28,8 +28,7 @@ impl World {
         self.steps
     }
 
-    /// Counts what happens again and again while a live thread waits for others without
-    /// going to sleep.
+    /// Counts repeated actions of a live thread that waits for others without going to sleep.
     pub(super) const fn spins(&self) -> u64 {
         self.spins
     }

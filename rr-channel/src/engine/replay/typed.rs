@@ -125,8 +125,8 @@ impl Chan<Instant> {
 }
 
 impl<T> Drop for Chan<T> {
-    /// Messages that are left are dropped after this, so what they borrow must be there until
-    /// then: a type that implements `Drop` says so.
+    /// Remaining messages are dropped after this, so values that they borrow must live until then:
+    /// a type that implements `Drop` says so.
     fn drop(&mut self) {}
 }
 

@@ -80,7 +80,7 @@ fn all(dir: &Path) -> All {
     last
 }
 
-/// Adds what a process has received from others.
+/// Adds the messages that a process has received from others.
 fn received(recording: &Recording, last: &mut All) {
     let threads = recording.threads().iter();
     let senders: FxHashMap<ThreadId, (&ProcessPath, ThreadId)> = threads

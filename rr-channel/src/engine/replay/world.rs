@@ -115,7 +115,7 @@ impl Wait {
         }
     }
 
-    /// Whether `change` of a channel may be what is waited for.
+    /// Whether `change` of a channel may be the awaited one.
     fn is_concerned(&self, flow: &Flow, change: Change) -> bool {
         match (self.want, change) {
             (_, Change::Abandoned) => true,
@@ -162,7 +162,7 @@ pub(super) struct Thread {
 }
 
 impl Thread {
-    /// It is to look again at what it waits for, if it does.
+    /// Notifies the thread to look again at the object that it waits for, if it waits for one.
     fn tell(&mut self, told: &mut Vec<Arc<Condvar>>) {
         if let Some(wait) = &mut self.wait
             && !wait.notified
@@ -477,7 +477,8 @@ impl World {
             .is_none_or(|wait| wait.notified)
     }
 
-    /// The calling thread no longer waits; what a partner did for it meanwhile.
+    /// The calling thread no longer waits; returns the outcome that a partner brought about for it
+    /// meanwhile.
     pub(super) fn end_wait(&mut self, id: ThreadId) -> Option<Pick> {
         self.steps += 1;
         self.waiting -= 1;

@@ -1,5 +1,5 @@
-//! Programs whose nondeterminism lies in the locks of parking_lot, of each of its versions:
-//! what that calls its things is in the module around this one.
+//! Programs whose nondeterminism lies in the locks of parking_lot, of each of its versions; the
+//! surrounding module defines that version's names.
 
 use std::sync::Arc;
 use std::time::Duration;
