@@ -108,7 +108,7 @@ impl Tracer {
         for (tid, call) in merged {
             session.apply_logged(tid, &call);
         }
-        session.jobs.drop_pending_contents();
+        session.jobs.release();
     }
 }
 
@@ -121,7 +121,7 @@ impl Session {
                 for call in calls {
                     self.apply_logged(tid, &call);
                 }
-                self.jobs.drop_pending_contents();
+                self.jobs.release();
             }
             UnstoppedCalls::Lost => {
                 if let Some(unit) = self.unit_of(tid) {

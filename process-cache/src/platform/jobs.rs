@@ -24,7 +24,7 @@ const LATEST: Duration = Duration::from_secs(1);
 pub struct Jobs {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
-    /// Jobs that wait for [`Jobs::drop_pending_contents`].
+    /// Jobs that wait for [`Jobs::release`].
     held: Option<Vec<Job>>,
     /// Registers threads while a program is traced.
     pub background: HostThreads,
@@ -228,14 +228,14 @@ impl Jobs {
         self.queue.more.notify_one();
     }
 
-    /// Holds back submitted jobs until [`Jobs::drop_pending_contents`]: waking a thread for each
+    /// Holds back submitted jobs until [`Jobs::release`]: waking a thread for each
     /// of many short jobs takes longer than the jobs. No thread may wait for them meanwhile.
     pub fn hold(&mut self) {
         self.held.get_or_insert_default();
     }
 
     /// Ends [`Jobs::hold`].
-    pub fn drop_pending_contents(&mut self) {
+    pub fn release(&mut self) {
         for job in self.held.take().unwrap_or_default() {
             self.send(job);
         }
@@ -319,7 +319,7 @@ mod tests {
             jobs.submit(move || sender.send(n).unwrap());
         }
         assert_eq!(jobs.queue.lock().outstanding, 3);
-        jobs.drop_pending_contents();
+        jobs.release();
         assert_eq!(done.iter().take(3).collect::<Vec<_>>(), [0, 1, 2]);
         drain(&jobs);
     }

@@ -80,7 +80,7 @@ impl Session {
 
     /// Looks for interference: another process changed an observed file while the unit ran, or in
     /// the clock tick before.
-    pub(super) fn disturbed(&self, id: UnitId) -> Option<Disturbance> {
+    pub(super) fn find_interference(&self, id: UnitId) -> Option<Interference> {
         let unit = &self.units[id.0 as usize];
         if unit.is_doubtful() {
             return None;
@@ -114,7 +114,7 @@ impl Session {
         });
         let traced = by_others.is_none();
         let reason = by_others.or(by_traced)?;
-        Some(Disturbance { reason, traced })
+        Some(Interference { reason, traced })
     }
 
     /// Whether another process changed a file at time `changed`, so late that the unit may have
@@ -230,7 +230,7 @@ impl Session {
 }
 
 /// Interference: what a unit observed may not be what it saw.
-pub(super) struct Disturbance {
+pub(super) struct Interference {
     pub(super) reason: String,
     /// Only traced units caused it, so that an ancestor that absorbs both is not affected.
     pub(super) traced: bool,
@@ -377,7 +377,7 @@ mod tests {
             Observed::Listing(Arc::new(names)),
             listed,
         );
-        let traced = |session: &Session| session.disturbed(READER).map(|it| it.traced);
+        let traced = |session: &Session| session.find_interference(READER).map(|it| it.traced);
         assert_eq!(traced(&session), None);
         std::fs::write(path.join("made"), "x").unwrap();
         assert_eq!(traced(&session), Some(false));

@@ -134,8 +134,8 @@ impl Session {
         if unit.alive > 1 {
             unit.mark_uncacheable("leaves processes running", false);
         }
-        if let Some(disturbance) = self.disturbed(id) {
-            self.mark_uncacheable(id, disturbance.reason, !disturbance.traced);
+        if let Some(interference) = self.find_interference(id) {
+            self.mark_uncacheable(id, interference.reason, !interference.traced);
         }
         if self.may_be_handed_chance(id) {
             self.mark_uncacheable(

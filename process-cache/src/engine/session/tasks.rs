@@ -21,7 +21,7 @@ pub(crate) struct Task {
     /// Whether its last exit stop was seen.
     pub(crate) left: bool,
     /// Whether the job-control stop that it is part of was reported.
-    pub(crate) stop_told: bool,
+    pub(crate) stop_reported: bool,
 }
 
 impl Task {
@@ -33,7 +33,7 @@ impl Task {
             pending: None,
             skipped: false,
             left: false,
-            stop_told: false,
+            stop_reported: false,
         }
     }
 }
@@ -107,9 +107,9 @@ impl Tasks {
     }
 
     /// Marks the job-control stop of a process's threads as reported.
-    pub(crate) fn set_stop_told(&mut self, process: Tid) {
+    pub(crate) fn set_stop_reported(&mut self, process: Tid) {
         for task in self.tasks.values_mut() {
-            task.stop_told |= task.process == process;
+            task.stop_reported |= task.process == process;
         }
     }
 

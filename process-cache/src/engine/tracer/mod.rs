@@ -161,12 +161,12 @@ impl Tracer {
             .get(1)
             .map_or(session.first, |unit| unit.process);
         let process = match session.tasks.get(tid) {
-            Some(task) if !task.stop_told => task.process,
+            Some(task) if !task.stop_reported => task.process,
             _ => return,
         };
         let sent = session.tasks.process(process);
         let sent = sent.is_some_and(|process| process.kernel_signal == Some(signal));
-        session.tasks.set_stop_told(process);
+        session.tasks.set_stop_reported(process);
         drop(session);
         if process == command {
             let job = |process| rustix::process::getpgid(process).ok();
@@ -181,7 +181,7 @@ impl Tracer {
     /// Handles a continued task: each thread gets this event when its process is continued.
     fn continued(&self, tid: Tid) {
         if let Some(task) = self.session.borrow_mut().tasks.get_mut(tid) {
-            task.stop_told = false;
+            task.stop_reported = false;
         }
     }
 
