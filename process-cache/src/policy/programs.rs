@@ -143,9 +143,10 @@ pub static PROGRAMS: &[Program] = &[
     Program::anywhere(&["gcc", "g++", "cc", "c++", "cpp", "c89", "c99", "cc1", "cc1plus"], rules::gcc)
         .paths(PathRule::Compiler)
         .note(
-            "`__TIMESTAMP__` is looked for; with `--build-id=uuid`, randomness counts. Copies of a \
-             header with `#pragma once`, of equal content, have one time or not as before (gcc \
-             takes them for one file only if they have)",
+            "a source that uses `__DATE__`, `__TIME__` or `__TIMESTAMP__` is not cached, as gcc then \
+             reads the time zone; with `--build-id=uuid`, randomness counts. Copies of a header \
+             with `#pragma once`, of equal content, are assumed to have equal times if they had \
+             (gcc takes them for one file only then)",
         ),
     Program::anywhere(&["collect2"], rules::gcc)
         .paths(PathRule::Whole)
