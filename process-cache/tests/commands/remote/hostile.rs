@@ -211,7 +211,7 @@ fn a_content_must_match_its_digest() {
         }
     });
     // The remote digest leads to other bytes of the same length.
-    check_refused("something else", |_, stored| {
+    check_refused("has another digest", |_, stored| {
         for content in &mut stored.contents {
             content.digest.0[0] ^= 1;
         }
