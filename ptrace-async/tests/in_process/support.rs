@@ -501,7 +501,7 @@ const STORM: &str = r#"
 /// Runs a program in which lookups must go on to stop.
 #[track_caller]
 pub(crate) fn goes_on_with_stops(main: &str) -> Run {
-    let built = storm(&main);
+    let built = storm(main);
     let (status, output) = untraced(&[built.path()]);
     assert_eq!(status, 0, "untraced: {output}");
     let run = traced(&[built.path()], How::InProcess);
