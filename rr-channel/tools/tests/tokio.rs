@@ -34,7 +34,7 @@ fn tokio_tasks_replay() {
         for told in [
             "1 desynchronised",
             "reprise: first desynchronisation: thread ",
-            "reprise:   the project itself names the environment (env::var",
+            "reprise:   the source of the project uses the environment (env::var",
         ] {
             assert!(said.contains(told), "{told}: {said}");
         }
