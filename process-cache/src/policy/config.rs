@@ -96,9 +96,18 @@ impl Config {
             Err(found) if found.kind() == std::io::ErrorKind::NotFound => {
                 return Ok(Self::default());
             }
+            // Another user's home directory, as after setpriv(1).
+            Err(_) if Self::is_out_of_reach(&path) => return Ok(Self::default()),
             Err(found) => return Err(error(found.to_string())),
         };
         Self::parse(&text).map_err(error)
+    }
+
+    /// Whether no variable of pcache names the file, and its directory cannot be searched.
+    fn is_out_of_reach(path: &Path) -> bool {
+        let refused = std::fs::symlink_metadata(path).err();
+        let refused = refused.is_some_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
+        refused && std::env::var_os("PCACHE_CONFIG").is_none_or(|given| given.is_empty())
     }
 
     /// Parses a text.
