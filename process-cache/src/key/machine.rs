@@ -5,8 +5,8 @@ use ptrace_async::process::read_proc;
 use crate::model::fact::Digest;
 
 /// Digests properties that programs can use without a system call or a file: the CPU's features
-/// (cpuid cannot be observed, and `-march=native` uses it), the personality, and the mapping of
-/// user ids.
+/// (cpuid cannot be observed, and `-march=native` uses it), the personality, and the mappings of
+/// user and group ids.
 ///
 /// The names of the host and the kernel and the control group are facts of programs that query
 /// them ([`NAMES`](crate::platform::proc_files::NAMES),
@@ -18,7 +18,12 @@ pub fn digest() -> Digest {
         hasher.update(bytes);
     };
     text(&read_proc("/proc/self/personality").unwrap_or_default());
-    text(&read_proc("/proc/self/uid_map").unwrap_or_default());
+    let users = read_proc("/proc/self/uid_map").unwrap_or_default();
+    let groups = read_proc("/proc/self/gid_map").unwrap_or_default();
+    text(&users);
+    if groups != users {
+        text(&groups);
+    }
     for leaf in [0, 1, 7, 0x8000_0001, 0x8000_0002, 0x8000_0003, 0x8000_0004] {
         let mut found = std::arch::x86_64::__cpuid_count(leaf, 0);
         if leaf == 1 {

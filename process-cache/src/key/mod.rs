@@ -221,6 +221,11 @@ pub enum KeyError {
     /// A format that the kernel is not known to execute.
     #[error("{0} has no known executable format")]
     Unknown(String),
+    /// Its process does not see the files, ids or processes that pcache sees, or has other rights.
+    #[error(
+        "{0} runs in other namespaces, another root directory or with other rights than pcache"
+    )]
+    Elsewhere(String),
 }
 
 /// Examines a file, through links, and returns the resolved path if that is known.

@@ -38,6 +38,8 @@ defects! {
     ExitStatus = "drop-exit-status",
     AppendEffect = "append-as-write",
     TimeEffect = "drop-time-effect",
+    OutsiderOutput = "trust-outsiders",
+    ForeignNamespace = "skip-in-namespaces",
 }
 
 /// Whether this defect is switched on.

@@ -7,3 +7,4 @@ pub mod jobs;
 pub mod lock;
 pub mod os;
 pub mod proc_files;
+pub mod surroundings;

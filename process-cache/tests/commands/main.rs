@@ -12,6 +12,7 @@ mod hits;
 mod limits;
 mod lookups;
 mod misses;
+mod namespaces;
 mod places;
 mod privileges;
 mod processes;

@@ -115,9 +115,25 @@ impl Session {
             "parent death signal",
         ];
         match what {
-            "credentials" => self.unit(unit).ids = Ids::default(),
+            "credentials" => {
+                self.unit(unit).ids = Ids::default();
+                self.changes_surroundings(self.call.task(), false);
+            }
             // `/proc` shows the ids of other processes relative to the own namespace.
-            "namespaces" => self.one_namespace = false,
+            "namespaces" => {
+                self.one_namespace = false;
+                self.changes_surroundings(self.call.task(), false);
+            }
+            // Paths lead elsewhere, for pcache too if the mounts are its own.
+            "mounts" => {
+                self.locator.forget();
+                self.locator.forget_contents();
+                self.changes_surroundings(self.call.task(), false);
+            }
+            "capabilities" => self.changes_surroundings(self.call.task(), false),
+            "landlock restrictions" | "seccomp filter" | "security attributes" => {
+                self.changes_surroundings(self.call.task(), true);
+            }
             // The personality is inherited, and keys contain that of the machine.
             "personality" => self.one_personality = false,
             _ => {}

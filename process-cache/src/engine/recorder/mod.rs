@@ -189,7 +189,8 @@ impl Session {
             IoEvent::Ioctl { file, request } => self.control(unit, &file, request),
             IoEvent::ChangeDir { path, error } => self.changed_directory(unit, &path, error),
             IoEvent::ChangeRoot { .. } => {
-                self.mark_uncacheable(unit, "changes its root directory", true)
+                self.changes_surroundings(tid, false);
+                self.mark_uncacheable(unit, "changes its root directory", true);
             }
             IoEvent::Spawn { .. } | IoEvent::ExecAttempt { .. } => {}
             IoEvent::ExecFailed { path, .. } => self.failed_to_execute(unit, path),

@@ -18,11 +18,13 @@ use smallvec::SmallVec;
 
 use crate::engine::report::Report;
 use crate::engine::unit::{Change, Unit};
-use crate::key::{KeyMaker, Known, Limits};
+use crate::key::{KeyMaker, Known, Limits, rights};
 use crate::model::fact::Digest;
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
+use crate::platform::defect::{Defect, planted};
 use crate::platform::jobs::Jobs;
+use crate::platform::surroundings::Surroundings;
 use crate::policy::script::{Found, Scripts};
 use crate::remote::Remote;
 use crate::store::Store;
@@ -88,6 +90,10 @@ pub struct Session {
     pub(super) one_personality: bool,
     /// Whether all traced processes are in pcache's own namespaces.
     pub(super) one_namespace: bool,
+    /// Whether all traced processes have the surroundings and the rights of pcache.
+    pub(super) one_surroundings: bool,
+    /// The surroundings of pcache, once they were asked.
+    surroundings: Option<Surroundings>,
     /// Whether the command's last thread is exiting.
     pub(super) command_left: bool,
     /// The front process, which holds what the command inherited.
@@ -127,6 +133,8 @@ impl Session {
             ),
             spelled: Vec::new(),
             one_namespace: true,
+            one_surroundings: true,
+            surroundings: None,
             command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
             first: 0,
@@ -140,6 +148,33 @@ impl Session {
         self.tasks
             .process_of(tid)
             .is_some_and(|process| process.unseen)
+    }
+
+    /// Notes that a task has changed its namespaces, its root directory or its rights, or those of
+    /// the processes that it will start.
+    pub fn changes_surroundings(&mut self, tid: Tid, restricted: bool) {
+        self.one_surroundings = false;
+        if let Some(process) = self.tasks.process_of_mut(tid) {
+            process.restricted |= restricted;
+        }
+    }
+
+    /// Whether a task has other namespaces, another root directory or other rights than pcache.
+    /// Then facts that pcache asks are no facts of the task, and a stand-in may be out of its
+    /// reach. Unknown surroundings are other ones.
+    pub fn is_elsewhere(&mut self, tid: Tid) -> bool {
+        if self.one_surroundings || planted(Defect::ForeignNamespace) {
+            return false;
+        }
+        let restricted = self.tasks.process_of(tid);
+        if restricted.is_none_or(|process| process.restricted) || rights(tid) != rights(0) {
+            return true;
+        }
+        if self.surroundings.is_none() {
+            self.surroundings = Surroundings::of(None);
+        }
+        let its = Surroundings::of(Some(tid));
+        its.is_none() || its != self.surroundings
     }
 
     /// The limits of a task's process; see [`Known::get`].

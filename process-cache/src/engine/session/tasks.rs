@@ -53,6 +53,9 @@ pub(crate) struct Process {
     /// Whether it, or an ancestor, made system calls that were not followed. Then the model does
     /// not know its descriptors and directory.
     pub(crate) unseen: bool,
+    /// Whether it, or an ancestor, restricted itself by a filter of system calls or a security
+    /// module.
+    pub(crate) restricted: bool,
     /// Its limits.
     pub(crate) limits: Known,
 }

@@ -42,6 +42,22 @@ pub(super) struct Next {
     lookup: bool,
 }
 
+impl Next {
+    /// A unit about whose program pcache cannot ask anything.
+    fn elsewhere(path: FilePath, argv: Vec<Vec<u8>>) -> Self {
+        Self {
+            keyed: Err(KeyError::Elsewhere(path.display().to_string())),
+            limits: None,
+            argv,
+            real: path.clone(),
+            path,
+            miss: Missed::NotLookedUp,
+            temporary: false,
+            lookup: false,
+        }
+    }
+}
+
 /// An execve that is about to happen.
 struct Asked {
     execution: Execution,
@@ -76,6 +92,12 @@ impl Tracer {
         // An execve of a missing file fails by itself, and the failure is a fact.
         if classify(&path) != Class::Ordinary {
             return Attempt::Run(tracee, None);
+        }
+        let elsewhere = self.session.borrow_mut().is_elsewhere(tid);
+        if elsewhere {
+            let [argv, _] = strings(&tracee, [argv, envp]);
+            let next = Next::elsewhere(path, argv.to_vecs());
+            return Attempt::Run(tracee, Some(Box::new(next)));
         }
         let program = self.session.borrow_mut().locator.locate(&path, true);
         match program.stat {

@@ -197,6 +197,7 @@ impl Tracer {
         };
         let thread = flags & libc::CLONE_THREAD as u64 != 0;
         let above = session.tasks.process(process).filter(|_| !thread);
+        let restricted = above.is_some_and(|above| above.restricted);
         let limits = above.map(|above| above.limits.clone());
         let process = if thread { process } else { child };
         session.tasks.insert(
@@ -210,6 +211,7 @@ impl Tracer {
         let entry = session.tasks.process_or_new(process);
         entry.threads += 1;
         entry.unseen |= unseen;
+        entry.restricted |= restricted;
         if let Some(limits) = limits {
             entry.limits = limits;
         }
