@@ -12,6 +12,7 @@ mod hasher;
 mod limits;
 pub mod machine;
 
+use std::collections::BTreeSet;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -292,6 +293,7 @@ impl KeyMaker {
         let base_dirs = self.base_dirs.as_deref().filter(|_| !execution.strict);
         let mut hasher = Hasher::new(base_dirs);
         hasher.bytes(&execution.machine.0);
+        hash_assumptions(&mut hasher, &self.config, execution.strict);
         let Images {
             files: images,
             digests,
@@ -517,6 +519,29 @@ pub fn rights(tid: Tid) -> Vec<u8> {
         .flat_map(|(_, line)| line)
         .copied()
         .collect()
+}
+
+/// Hashes what the user configured about results: a result that was stored under other
+/// assumptions is not used. Nothing is hashed for the usual case, an empty configuration without
+/// `--strict`.
+fn hash_assumptions(hasher: &mut Hasher<'_>, config: &Config, strict: bool) {
+    if strict {
+        // The rest of the configuration does not count.
+        hasher.bytes(b"strict");
+        return;
+    }
+    let uncacheable = config.uncacheable.iter().map(|name| name.as_bytes());
+    let constant = config.constant_paths.iter();
+    let constant = constant.map(|path| path.as_os_str().as_bytes());
+    let lists: [(&[u8], BTreeSet<&[u8]>); 2] = [
+        (b"uncacheable", uncacheable.collect()),
+        (b"constant_paths", constant.collect()),
+    ];
+    for (name, entries) in lists.iter().filter(|(_, entries)| !entries.is_empty()) {
+        hasher.bytes(name);
+        hasher.number(entries.len() as u64);
+        entries.iter().for_each(|entry| hasher.path(entry));
+    }
 }
 
 /// Hashes ids, masks, signals and affinity of the process.

@@ -260,6 +260,18 @@ fn the_configuration_sets_constants_and_uncacheable_programs() {
     sandbox
         .cached("tail g")
         .assert_uncacheable("is listed under `uncacheable`");
+    // What was stored under another configuration is not used.
+    std::fs::write(&config, "").expect("a file");
+    assert_eq!(
+        sandbox.cached("cat tools/f g > out").whole().result,
+        "stored"
+    );
+    assert_eq!(sandbox.cached("tail g").whole().result, "stored");
+    sandbox.cached("tail g").assert_hit();
+    write(&sandbox);
+    sandbox
+        .cached("tail g")
+        .assert_uncacheable("is listed under `uncacheable`");
     // `--strict` ignores all of it.
     sandbox.options = vec!["--strict".into()];
     assert_eq!(sandbox.cached("tail g").whole().result, "stored");

@@ -249,7 +249,7 @@ impl<'a> Explainer<'a> {
             explanation.reasons.extend(facts::differences(theirs, mine));
         }
         if explanation.reasons.is_empty() {
-            let what = "something in its key that is not written down";
+            let what = "something in its key that is not recorded: --strict, or `uncacheable` or `constant_paths` of the configuration";
             explanation.reasons.push(Reason::new(Kind::Process, what));
         }
     }
