@@ -1,7 +1,7 @@
 //! The state of a tree, in a form that can be compared.
 //!
-//! Two trees are equal when they have the same paths, types, contents, modes,
-//! link targets and hard links, and when each file was modified at the same
+//! Two trees are equal when they have the same paths, types, contents, modes, owners,
+//! extended attributes (access lists are some), link targets and hard links, and when each file was modified at the same
 //! *point of the story*: exactly, for times outside the lifetime of the case
 //! (they were set explicitly), and otherwise in the same step or edit. Files in
 //! which programs record the times of the run itself are reduced to what they
@@ -30,8 +30,10 @@ enum When {
 struct Item {
     kind: &'static str,
     mode: u32,
+    owner: (u32, u32),
     /// Content or link target.
     content: Vec<u8>,
+    attributes: BTreeMap<String, Vec<u8>>,
     when: When,
     /// Link count, and the first path that names the same file.
     links: Option<(u64, PathBuf)>,
@@ -154,7 +156,9 @@ impl Snapshot {
                 Item {
                     kind,
                     mode: metadata.mode() & 0o7777,
+                    owner: (metadata.uid(), metadata.gid()),
                     content,
+                    attributes: attributes(&full),
                     when: story.place(time, now),
                     links,
                 },
@@ -177,7 +181,16 @@ impl Snapshot {
     pub(crate) fn parts(&self, other: &Self) -> Unstable {
         let part = |path: &PathBuf| match (self.items.get(path), other.items.get(path)) {
             (Some(ours), Some(theirs)) => {
-                let rest = |item: &Item| (item.kind, item.mode, item.links.clone());
+                let rest = |item: &Item| {
+                    let attributes = item.attributes.clone();
+                    (
+                        item.kind,
+                        item.mode,
+                        item.owner,
+                        attributes,
+                        item.links.clone(),
+                    )
+                };
                 if rest(ours) != rest(theirs) {
                     Some(Part::More)
                 } else {
@@ -249,6 +262,8 @@ pub(crate) enum Aspect {
     Chance,
     /// The command did not end.
     Hang,
+    /// pcache had something to say.
+    Message,
 }
 
 fn compare(path: &Path, ours: &Item, theirs: &Item, found: &mut Vec<(Aspect, String)>) {
@@ -279,6 +294,24 @@ fn compare(path: &Path, ours: &Item, theirs: &Item, found: &mut Vec<(Aspect, Str
             ),
         ));
     }
+    if ours.owner != theirs.owner {
+        found.push((
+            Aspect::Tree,
+            format!(
+                "{path}: owner {:?} plainly, {:?} under pcache",
+                ours.owner, theirs.owner
+            ),
+        ));
+    }
+    if ours.attributes != theirs.attributes {
+        found.push((
+            Aspect::Tree,
+            format!(
+                "{path}: attributes {:?} plainly, {:?} under pcache",
+                ours.attributes, theirs.attributes
+            ),
+        ));
+    }
     if ours.links != theirs.links {
         found.push((
             Aspect::Tree,
@@ -297,6 +330,25 @@ fn compare(path: &Path, ours: &Item, theirs: &Item, found: &mut Vec<(Aspect, Str
             ),
         ));
     }
+}
+
+/// The extended attributes of a path itself, access lists among them. What the security
+/// modules of the kernel attach to every file is theirs.
+fn attributes(path: &Path) -> BTreeMap<String, Vec<u8>> {
+    let mut names = vec![0; 4096];
+    // A file system without attributes has none, and their list is short.
+    let length = rustix::fs::llistxattr(path, names.as_mut_slice()).unwrap_or(0);
+    names[..length]
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty() && !name.starts_with(b"security.selinux"))
+        .filter_map(|name| {
+            let name = String::from_utf8_lossy(name).into_owned();
+            let mut value = vec![0; 4096];
+            let length = rustix::fs::lgetxattr(path, name.as_str(), value.as_mut_slice()).ok()?;
+            value.truncate(length);
+            Some((name, value))
+        })
+        .collect()
 }
 
 /// Two byte strings, quoted, from a little before where they part.
