@@ -32,7 +32,12 @@ pub(crate) struct Arena {
     /// Which of [`PLACES`] the live tree is at.
     place: Cell<usize>,
     moves: bool,
+    /// Where a small file system is mounted, if one is.
+    small: Option<PathBuf>,
 }
+
+/// The size of the small file system, in bytes.
+const SMALL: u32 = 256 << 10;
 
 /// Where the live tree can be.
 const PLACES: [&str; 4] = ["live/tree", "live/copy", "moved/further/away", "moved/tree"];
@@ -49,6 +54,7 @@ impl Arena {
             base,
             place: Cell::new(0),
             moves: false,
+            small: None,
         };
         arena.reset()?;
         Ok(arena)
@@ -60,9 +66,11 @@ impl Arena {
     ///
     /// When the old content cannot be removed.
     pub(crate) fn reset(&self) -> anyhow::Result<()> {
-        if self.base.exists() {
-            super::clear(&self.base)
-                .with_context(|| format!("emptying {}", self.base.display()))?;
+        for entry in self.base.read_dir().into_iter().flatten() {
+            let path = entry?.path();
+            if Some(&path) != self.small.as_ref() {
+                super::remove(&path).with_context(|| format!("removing {}", path.display()))?;
+            }
         }
         self.place.set(0);
         for dir in [
@@ -90,6 +98,35 @@ impl Arena {
         Self { moves, ..self }
     }
 
+    /// The same, with a file system of a few pages, which lasts as long as the mount namespace
+    /// of the caller.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be mounted.
+    pub(crate) fn with_small_disk(self) -> anyhow::Result<Self> {
+        let path = self.base.join("small");
+        fs::create_dir_all(&path).context("making the directory of the small disk")?;
+        let options = format!("size={SMALL},mode=1777");
+        nix::mount::mount(
+            Some("small"),
+            &path,
+            Some("tmpfs"),
+            nix::mount::MsFlags::empty(),
+            Some(options.as_str()),
+        )
+        .context("mounting the small disk")?;
+        Ok(Self {
+            small: Some(path),
+            ..self
+        })
+    }
+
+    /// The small file system, if there is one.
+    pub(crate) fn small(&self) -> Option<&Path> {
+        self.small.as_deref()
+    }
+
     /// Whether it does.
     pub(crate) fn moves(&self) -> bool {
         self.moves
@@ -110,6 +147,11 @@ impl Arena {
     /// The home directory of the commands, empty at first.
     pub(crate) fn home(&self) -> PathBuf {
         self.base.join("home")
+    }
+
+    /// Where a copy of a tree is kept for a while.
+    pub(crate) fn saved(&self) -> PathBuf {
+        self.base.join("saved")
     }
 
     /// Room for files that belong to neither tree.

@@ -8,6 +8,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::disturb::Disturbance;
+
 /// A starting tree and the steps to take in it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Case {
@@ -62,13 +64,39 @@ pub(crate) enum Node {
 }
 
 /// Edits, then a run.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Step {
     /// Changes by a person or another program before the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) edits: Vec<Edit>,
+    /// Whether the edits come right before the run, in the same tick of the clock where that
+    /// happens.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) hasty: bool,
+    /// Before the run, one on pcache's side alone that these disturb.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) disturbances: Vec<Disturbance>,
+    /// What becomes of the tree that the disturbed run left.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) aftermath: Aftermath,
+    /// Whether nothing is skipped in the disturbed run.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub(crate) refreshed: bool,
     /// The command to run plainly and under pcache.
     pub(crate) run: Run,
+    /// Paths of which each is to be newer than the one before, if it is so plainly.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) order: Vec<String>,
+}
+
+/// The tree that the undisturbed run begins with.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum Aftermath {
+    /// The one that the disturbed run began with.
+    #[default]
+    Restored,
+    /// The one that the disturbed run left, on both sides.
+    Kept,
 }
 
 /// One change of the tree from outside. A change that does not apply (the
@@ -103,6 +131,14 @@ pub(crate) enum Edit {
     MakeDir(String),
     /// Replace the path by a copy of a program of the system.
     Install(String, String),
+    /// Set the size of a file.
+    Resize(String, u64),
+    /// Replace the path by a named pipe.
+    Fifo(String),
+    /// Set the owner and the group.
+    Own(String, u32, u32),
+    /// Set an extended attribute to the bytes of this hexadecimal value, or remove it.
+    Attribute(String, String, Option<String>),
     /// Bring the starting tree back, nothing else left, with the entries'
     /// times moved this many seconds into the past (the present for `None`).
     Reset(Option<u64>),

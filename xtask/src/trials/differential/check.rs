@@ -8,14 +8,15 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use super::case::{Case, Edit, Run, Step};
+use super::case::{Aftermath, Case, Edit, Run, Step};
 use super::conclude;
+use super::disturb::{self, Progress, Ready, Scene};
 use super::edit::Target;
 use super::execute::{End, Outcome, Patience, execute};
 use crate::support::pcache::Report;
 use crate::support::tree;
 use crate::support::tree::arena::{Arena, Side};
-use crate::support::tree::clock::{FileClock, Nanos};
+use crate::support::tree::clock::{self, FileClock, Nanos};
 use crate::support::tree::snapshot::{Aspect, Snapshot, Story, excerpt, excerpts};
 
 /// The pcache to test.
@@ -183,7 +184,7 @@ impl Play<'_> {
     fn crash(&mut self, after: u64, run: &Run, tally: &mut Tally) -> anyhow::Result<()> {
         if let Subject::Pcache(_) = self.subject {
             let patience = Patience::Kill(Duration::from_millis(after));
-            self.run(Side::Cached, run, patience, tally)?;
+            self.run(Side::Cached, &[], run, patience, tally)?;
             // The number of chapters stays the same on both sides.
             let boundary = self.clock.advance()?;
             self.story[Side::Plain as usize].begin(boundary.before);
@@ -192,11 +193,16 @@ impl Play<'_> {
     }
 
     fn step(&mut self, step: &Step, tally: &mut Tally) -> anyhow::Result<Findings> {
-        for edit in &step.edits {
+        let hasty: &[Edit] = if step.hasty { &step.edits } else { &[] };
+        for edit in step.edits.iter().skip(hasty.len()) {
             match edit {
                 Edit::Crash(after) => self.crash(*after, &step.run, tally)?,
                 _ => self.edit(edit)?,
             }
+        }
+        let found = self.disturb(step)?;
+        if !found.is_empty() {
+            return Ok(found);
         }
         if step.run.chance.is_some() {
             return self.chance(&step.run, tally);
@@ -205,10 +211,12 @@ impl Play<'_> {
             Subject::Pcache(pcache) => pcache.deadline,
             Subject::Plain => Duration::from_secs(60),
         });
-        let (ours, our_outcome) = self.run(Side::Plain, &step.run, deadline, tally)?;
-        let (theirs, their_outcome) = self.run(Side::Cached, &step.run, deadline, tally)?;
+        let run = &step.run;
+        let (ours, our_outcome) = self.run(Side::Plain, hasty, run, deadline, tally)?;
+        let (theirs, their_outcome) = self.run(Side::Cached, hasty, run, deadline, tally)?;
         let mut found = ours.differences(&theirs);
         compare_outcomes(&our_outcome, &their_outcome, &step.run, &mut found);
+        self.compare_order(&step.order, &mut found);
         if found.is_empty() {
             let ours = self.arena.live(Side::Plain, |tree| {
                 conclude::conclude(tree, &self.case.kind, &self.arena.home())
@@ -238,8 +246,8 @@ impl Play<'_> {
         let mut seen = HashSet::new();
         let mut found = Vec::new();
         for round in 1..=3 {
-            let (mut ours, our_outcome) = self.run(Side::Plain, run, deadline, tally)?;
-            let (mut theirs, their_outcome) = self.run(Side::Cached, run, deadline, tally)?;
+            let (mut ours, our_outcome) = self.run(Side::Plain, &[], run, deadline, tally)?;
+            let (mut theirs, their_outcome) = self.run(Side::Cached, &[], run, deadline, tally)?;
             ours.forget(path);
             theirs.forget(path);
             found.extend(ours.differences(&theirs));
@@ -259,42 +267,154 @@ impl Play<'_> {
         Ok(found)
     }
 
+    /// Disturbs a run of the step on pcache's side, whose results stay in the store.
+    fn disturb(&mut self, step: &Step) -> anyhow::Result<Findings> {
+        let Subject::Pcache(pcache) = self.subject else {
+            return Ok(Vec::new());
+        };
+        if step.disturbances.is_empty() {
+            return Ok(Vec::new());
+        }
+        let parked = self.arena.parked(Side::Cached);
+        let saved = self.arena.saved();
+        super::copy(&parked, &saved)?;
+        let mut run = disturb::started(&step.run, &step.disturbances);
+        if step.refreshed {
+            run.options.push("--refresh".into());
+        }
+        let boundary = self.clock.advance()?;
+        self.story[Side::Cached as usize].begin(boundary.before);
+        let tree = self.arena.tree();
+        let scene = Scene {
+            tree: &tree,
+            target: Target {
+                root: &tree,
+                case: self.case,
+                began: self.began,
+                present: boundary.after,
+            },
+            small: self.arena.small(),
+            pcache: &pcache.program,
+        };
+        let patience = Patience::Deadline(pcache.deadline);
+        let outcome = self.start(Side::Cached, &run, patience, |execute| {
+            let ready = Ready::new(&scene, &step.disturbances);
+            let progress = Progress::default();
+            std::thread::scope(|scope| {
+                scope.spawn(|| ready.attend(&progress));
+                let outcome = execute(&|leader| progress.begin(leader));
+                progress.end();
+                outcome
+            })
+        })?;
+        match step.aftermath {
+            Aftermath::Restored => {
+                tree::remove(&parked)?;
+                std::fs::rename(&saved, &parked)?;
+                // The number of chapters stays the same on both sides.
+                let boundary = self.clock.advance()?;
+                self.story[Side::Plain as usize].begin(boundary.before);
+            }
+            Aftermath::Kept => {
+                tree::remove(&saved)?;
+                let plain = self.arena.parked(Side::Plain);
+                tree::remove(&plain)?;
+                super::copy(&parked, &plain)?;
+                self.story[Side::Plain as usize] = self.story[Side::Cached as usize].clone();
+            }
+        }
+        Ok(complaints(&outcome))
+    }
+
+    /// The paths of `order` are newer one by one under pcache, if they are so plainly.
+    fn compare_order(&self, order: &[String], found: &mut Findings) {
+        let times = |side| -> Option<Vec<Nanos>> {
+            let root = self.arena.parked(side);
+            let time = |path| Some(clock::modified(&root.join(path).symlink_metadata().ok()?));
+            order.iter().map(time).collect()
+        };
+        let (Some(ours), Some(theirs)) = (times(Side::Plain), times(Side::Cached)) else {
+            return;
+        };
+        for at in 1..order.len() {
+            if ours[at] - ours[at - 1] >= APART && theirs[at] <= theirs[at - 1] {
+                let (before, after) = (&order[at - 1], &order[at]);
+                found.push((
+                    Aspect::Times,
+                    format!("{after} is newer than {before} plainly, not under pcache"),
+                ));
+            }
+        }
+    }
+
     fn run(
         &mut self,
         side: Side,
+        hasty: &[Edit],
         run: &Run,
         patience: Patience,
         tally: &mut Tally,
     ) -> anyhow::Result<(Snapshot, Outcome)> {
         let boundary = self.clock.advance()?;
         self.story[side as usize].begin(boundary.before);
-        let report = self.arena.io().join("report.json");
-        let _ = std::fs::remove_file(&report);
-        let outcome = self.arena.live(side, |tree| {
-            let pcache = match (side, self.subject) {
-                (Side::Cached, Subject::Pcache(pcache)) => Some(pcache),
-                _ => None,
-            };
-            let command = self.command(tree, run, pcache, &report);
-            execute(
-                command,
-                &run.input,
-                &run.output,
-                tree,
-                &self.arena.io(),
-                patience,
-            )
-        })?;
+        let root = self.arena.parked(side);
+        for edit in hasty {
+            Target {
+                root: &root,
+                case: self.case,
+                began: self.began,
+                present: boundary.after,
+            }
+            .apply(edit)?;
+        }
+        let outcome = self.start(side, run, patience, |execute| execute(&|_| {}))?;
         let snapshot = Snapshot::take(
             &self.arena.parked(side),
             &self.story[side as usize],
             self.clock.advance()?.before,
         )?;
-        let report = Report::read(&report);
+        let report = Report::read(&self.report());
         tally.units += report.units;
         tally.hits += report.hits;
         tally.steps_with_hits += u64::from(report.hits > 0);
         Ok((snapshot, outcome))
+    }
+
+    /// Starts a run in the live tree of a side; `within` calls what executes it, and may do
+    /// more meanwhile.
+    fn start(
+        &self,
+        side: Side,
+        run: &Run,
+        patience: Patience,
+        within: impl FnOnce(&dyn Fn(&dyn Fn(i32)) -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome>,
+    ) -> anyhow::Result<Outcome> {
+        let report = self.report();
+        let _ = std::fs::remove_file(&report);
+        if let Some(small) = self.arena.small() {
+            tree::clear(small)?;
+        }
+        self.arena.live(side, |tree| {
+            let pcache = match (side, self.subject) {
+                (Side::Cached, Subject::Pcache(pcache)) => Some(pcache),
+                _ => None,
+            };
+            within(&|started| {
+                execute(
+                    self.command(tree, run, pcache, &report),
+                    &run.input,
+                    &run.output,
+                    tree,
+                    &self.arena.io(),
+                    patience,
+                    started,
+                )
+            })
+        })
+    }
+
+    fn report(&self) -> PathBuf {
+        self.arena.io().join("report.json")
     }
 
     fn command(&self, tree: &Path, run: &Run, pcache: Option<&Pcache>, report: &Path) -> Command {
@@ -341,9 +461,31 @@ impl Play<'_> {
         {
             command.env("PCACHE_DEFECT", defect);
         }
+        if let Some(small) = self.arena.small() {
+            command.env("SMALL", small);
+        }
         command.envs(&run.env);
         command
     }
+}
+
+/// By how much a path is newer at least where that is no accident: the cases that ask for an
+/// order sleep for twice that time.
+const APART: Nanos = 10_000_000;
+
+/// What a disturbed run shows that no run may show.
+fn complaints(outcome: &Outcome) -> Findings {
+    let mut found = Vec::new();
+    if outcome.end == End::Hang {
+        found.push((Aspect::Hang, "a disturbed run hangs".to_owned()));
+    }
+    for stream in [&outcome.out, &outcome.err] {
+        let text = String::from_utf8_lossy(stream);
+        if let Some(line) = text.lines().find(|line| line.starts_with("pcache: ")) {
+            found.push((Aspect::Message, format!("in a disturbed run: {line}")));
+        }
+    }
+    found
 }
 
 fn compare_outcomes(ours: &Outcome, theirs: &Outcome, run: &Run, found: &mut Findings) {

@@ -145,6 +145,19 @@ impl Target<'_> {
                 remove(path).and_then(|()| fs::copy(program, path).map(|_| self.pin(path)))
             }
             Edit::MakeDir(_) => fs::create_dir_all(path),
+            Edit::Resize(_, size) => fs::OpenOptions::new()
+                .write(true)
+                .open(path)
+                .and_then(|file| file.set_len(*size))
+                .map(|()| self.pin(path)),
+            Edit::Fifo(_) => remove(path).and_then(|()| {
+                let mode = rustix::fs::Mode::from_raw_mode(0o644);
+                Ok(rustix::fs::mkfifoat(rustix::fs::CWD, path, mode)?)
+            }),
+            Edit::Own(_, owner, group) => {
+                std::os::unix::fs::lchown(path, Some(*owner), Some(*group))
+            }
+            Edit::Attribute(_, name, value) => attribute(path, name, value.as_deref()),
             Edit::Reset(_) | Edit::Crash(_) => Ok(()),
         })
     }
@@ -181,9 +194,33 @@ fn edit_path(edit: &Edit) -> &str {
         | Edit::Rename(path, _)
         | Edit::Swap(path, _)
         | Edit::Install(path, _)
+        | Edit::Resize(path, _)
+        | Edit::Fifo(path)
+        | Edit::Own(path, _, _)
+        | Edit::Attribute(path, _, _)
         | Edit::MakeDir(path) => path,
         Edit::Reset(_) | Edit::Crash(_) => "",
     }
+}
+
+/// Sets or removes an extended attribute of the path itself.
+fn attribute(path: &Path, name: &str, value: Option<&str>) -> std::io::Result<()> {
+    Ok(match value {
+        Some(value) => {
+            let flags = rustix::fs::XattrFlags::empty();
+            rustix::fs::lsetxattr(path, name, &from_hex(value), flags)?;
+        }
+        None => rustix::fs::lremovexattr(path, name)?,
+    })
+}
+
+/// The bytes of a hexadecimal text; what is not hexadecimal counts as 0.
+fn from_hex(text: &str) -> Vec<u8> {
+    let digit = |byte: &u8| char::from(*byte).to_digit(16).unwrap_or(0) as u8;
+    text.as_bytes()
+        .chunks(2)
+        .map(|pair| pair.iter().fold(0, |value, byte| value * 16 + digit(byte)))
+        .collect()
 }
 
 fn replace(path: &Path, text: &str) -> std::io::Result<()> {

@@ -74,7 +74,7 @@ pub(super) fn start(command: &mut Command) -> std::io::Result<Child> {
 /// Runs `command` with the streams that `input` and `output` describe.
 ///
 /// Paths in `input` and `output` are relative to `tree`; output files that are
-/// not the command's business lie in `io`.
+/// not the command's business lie in `io`. `started` gets the id of the process.
 ///
 /// # Errors
 ///
@@ -86,6 +86,7 @@ pub(crate) fn execute(
     tree: &Path,
     io: &Path,
     patience: Patience,
+    started: &dyn Fn(i32),
 ) -> anyhow::Result<Outcome> {
     let stdin = Stdin::open(input, tree)?;
     command.stdin(stdin.stdio()?);
@@ -142,7 +143,10 @@ pub(crate) fn execute(
     let child = start(&mut command);
     drop(command); // closes our ends of the writers
     let end = match child {
-        Ok(mut child) => wait(&mut child, &mut pipes, patience)?,
+        Ok(mut child) => {
+            started(i32::try_from(child.id()).context("the command's process id")?);
+            wait(&mut child, &mut pipes, patience)?
+        }
         Err(_) => End::NotStarted,
     };
     let offset = match files.first_mut() {

@@ -4,7 +4,8 @@
 //! A [`Case`] is a starting tree and a list of steps; [`generate`] makes one
 //! from a seed, [`check`] takes its steps on both sides and compares the trees
 //! ([`crate::tree`]), the streams, the exit status and what the build tool
-//! concludes ([`conclude`]) after each. Both sides run at one absolute path
+//! concludes ([`conclude`]) after each. Before a step others may [disturb] one on pcache's side,
+//! whose results must not show in the step. Both sides run at one absolute path
 //! ([`crate::support::tree::arena`]). A case that fails is [shrunk](shrink) and stored in the
 //! [`corpus`], which is replayed first in each run.
 //!
@@ -18,11 +19,13 @@ mod check;
 mod conclude;
 mod corpus;
 pub(crate) mod dice;
+mod disturb;
 mod edit;
 mod execute;
 mod generate;
 mod hang;
 mod plant;
+mod select;
 mod shrink;
 
 use std::fs;
@@ -32,7 +35,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant, SystemTime};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, bail, ensure};
 
 use crate::support::pcache::{self, Build};
 
@@ -40,6 +43,7 @@ use crate::support::tree::arena::{Arena, Side};
 use case::Case;
 use check::{Difference, Pcache, Subject, Tally, check};
 use generate::Tools;
+use select::{Selection, Trouble};
 
 /// Options of `cargo xtask differential`.
 #[derive(Debug, Clone, clap::Args)]
@@ -93,6 +97,12 @@ pub(crate) struct Args {
     /// Move the trees to another place before each step, and make their place a root.
     #[arg(long)]
     moving: bool,
+    /// Generate cases with these kinds of trouble only.
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    only: Vec<Trouble>,
+    /// Generate no cases with these kinds of trouble.
+    #[arg(long, value_name = "KINDS", value_delimiter = ',')]
+    without: Vec<Trouble>,
     /// Stop after this many failing cases.
     #[arg(long, default_value_t = 10)]
     failures: usize,
@@ -126,6 +136,8 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         interception: "auto".to_owned(),
         programs: None,
         moving: false,
+        only: Vec::new(),
+        without: Vec::new(),
         plant: None,
     })
 }
@@ -192,11 +204,13 @@ struct Cases {
     seeds: u64,
     steps: usize,
     tools: Tools,
+    selection: Selection,
 }
 
 impl Cases {
     fn new(args: &Args, first: u64) -> anyhow::Result<Self> {
         let tools = Tools::find();
+        let selection = selection(args, tools)?;
         if let Some(path) = &args.replay {
             let json =
                 std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
@@ -213,6 +227,7 @@ impl Cases {
                 seeds: 0,
                 steps: 0,
                 tools,
+                selection,
             });
         }
         let stored = if args.no_corpus {
@@ -226,6 +241,7 @@ impl Cases {
             seeds: args.seeds,
             steps: args.steps,
             tools,
+            selection,
         })
     }
 
@@ -242,10 +258,50 @@ impl Cases {
         (index < self.seeds).then(|| {
             (
                 format!("seed-{seed}"),
-                generate::case(seed, self.steps, self.tools),
+                generate::case(seed, self.steps, self.tools, &self.selection),
             )
         })
     }
+}
+
+/// The kinds of trouble that are chosen and possible.
+fn selection(args: &Args, tools: Tools) -> anyhow::Result<Selection> {
+    let mut selection = Selection::new(&args.only, &args.without);
+    if !tools.namespaces {
+        selection.skip(Trouble::Namespaces, "`unshare -r` is not possible here");
+    }
+    if !tools.perl {
+        for kind in [
+            Trouble::Outsiders,
+            Trouble::Signals,
+            Trouble::Locks,
+            Trouble::Calls,
+        ] {
+            selection.skip(kind, "there is no perl");
+        }
+    }
+    // In a thread of its own, which takes the attempt with it.
+    if !matches!(std::thread::spawn(mount_apart).join(), Ok(Ok(()))) {
+        for kind in [Trouble::Disks, Trouble::Places] {
+            selection.skip(
+                kind,
+                "mounts in a namespace of a thread are not possible here",
+            );
+        }
+    }
+    ensure!(
+        !selection.is_empty(),
+        "no kind of trouble is left to generate"
+    );
+    Ok(selection)
+}
+
+/// Gives this thread, and all that it starts, mounts of their own: they end with it.
+fn mount_apart() -> nix::Result<()> {
+    use nix::mount::{MsFlags, mount};
+    let none = None::<&str>;
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNS)?;
+    mount(none, "/", none, MsFlags::MS_REC | MsFlags::MS_PRIVATE, none)
 }
 
 fn corpus_directory(args: &Args) -> PathBuf {
@@ -318,7 +374,12 @@ fn campaign(
             .map(|worker| {
                 let (next, summary) = (&next, &summary);
                 scope.spawn(move || -> anyhow::Result<()> {
-                    let arena = Arena::new(scratch.join(format!("w{worker}")))?.moving(args.moving);
+                    let mut arena =
+                        Arena::new(scratch.join(format!("w{worker}")))?.moving(args.moving);
+                    if cases.selection.mounts() {
+                        mount_apart().context("mounting for this thread alone")?;
+                        arena = arena.with_small_disk()?;
+                    }
                     while let Some((name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                         if lock(summary).failed.len() >= most_failures {
                             break;
@@ -427,6 +488,9 @@ fn describe(case: &Case, difference: &Difference) -> String {
     if let Some(step) = case.steps.get(difference.step) {
         if !step.edits.is_empty() {
             text += &format!("\n  edits {:?}", step.edits);
+        }
+        for disturbance in &step.disturbances {
+            text += &format!("\n  disturbed by {disturbance:?}");
         }
         text += &format!("\n  run {:?}", step.run.argv);
     }

@@ -7,8 +7,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::case::{Case, Input, Node, Output, Run};
+use super::case::{Aftermath, Case, Input, Node, Output, Run, Step};
 use super::check::{Difference, Pcache, Subject, Tally, check};
+use super::disturb;
 use crate::support::tree::arena::Arena;
 
 /// Shrinks `case`, which failed with `difference`.
@@ -93,6 +94,21 @@ impl Shrinking<'_> {
                 |case| case.steps.get(step).map_or(0, |step| step.edits.len()),
                 |case, at| drop(case.steps[step].edits.remove(at)),
             )?;
+            changed |= self.each(
+                |case| {
+                    let step = case.steps.get(step);
+                    step.map_or(0, |step| step.disturbances.len())
+                },
+                |case, at| drop(case.steps[step].disturbances.remove(at)),
+            )?;
+            changed |= self.plainer_disturbances(step)?;
+            for simplify in SIMPLER_STEPS {
+                let mut candidate = self.best.clone();
+                if let Some(step) = candidate.steps.get_mut(step) {
+                    simplify(step);
+                    changed |= self.attempt(candidate)?;
+                }
+            }
             for simplify in SIMPLER_RUNS {
                 let mut candidate = self.best.clone();
                 if let Some(step) = candidate.steps.get_mut(step) {
@@ -131,6 +147,32 @@ impl Shrinking<'_> {
         Ok(changed)
     }
 
+    /// Tries plainer forms of each disturbance of a step.
+    fn plainer_disturbances(&mut self, step: usize) -> anyhow::Result<bool> {
+        let mut changed = false;
+        let count = |case: &Case| {
+            case.steps
+                .get(step)
+                .map_or(0, |step| step.disturbances.len())
+        };
+        for at in 0..count(&self.best) {
+            let Some(current) = self
+                .best
+                .steps
+                .get(step)
+                .and_then(|step| step.disturbances.get(at))
+            else {
+                break;
+            };
+            for plainer in disturb::plainer(current) {
+                let mut candidate = self.best.clone();
+                candidate.steps[step].disturbances[at] = plainer;
+                changed |= self.attempt(candidate)?;
+            }
+        }
+        Ok(changed)
+    }
+
     /// Tries to remove `count` parts, half of them at once at first, then
     /// smaller runs, from the last to the first.
     fn each(
@@ -157,6 +199,15 @@ impl Shrinking<'_> {
         Ok(changed)
     }
 }
+
+/// Ways to make a step plainer.
+const SIMPLER_STEPS: &[fn(&mut Step)] = &[
+    |step| step.hasty = false,
+    |step| step.order.clear(),
+    |step| drop(step.order.pop()),
+    |step| step.aftermath = Aftermath::Restored,
+    |step| step.refreshed = true,
+];
 
 /// Ways to make a run plainer.
 const SIMPLER_RUNS: &[fn(&mut Run)] = &[

@@ -75,10 +75,12 @@ pub(super) fn case(dice: &mut Dice, seed: u64, _tools: Tools) -> Case {
         Step {
             edits: Vec::new(),
             run: run.clone(),
+            ..Step::default()
         },
         Step {
             edits: vec![edit],
             run,
+            ..Step::default()
         },
     ];
     Case {

@@ -1,18 +1,25 @@
 //! Random cases.
 
+mod attributes;
+mod calls;
 mod chance;
+mod disturbed;
 mod edits;
 mod make;
+mod namespaces;
 mod ninja;
 mod python;
 mod shell;
 mod snippet;
+mod times;
 
 use std::path::Path;
+use std::process::{Command, Stdio};
 
 use super::case::{Case, Entry, Input, Node, Output, Run, Step};
 use super::check::search_path;
 use super::dice::Dice;
+use super::select::{Selection, Trouble};
 
 /// Which programs the generated projects may use.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +27,10 @@ pub(crate) struct Tools {
     gcc: bool,
     ninja: bool,
     python: bool,
+    /// Whether there is Perl.
+    pub(super) perl: bool,
+    /// Whether user namespaces can be made.
+    pub(super) namespaces: bool,
 }
 
 impl Tools {
@@ -34,8 +45,29 @@ impl Tools {
             gcc: there("gcc"),
             ninja: there("ninja"),
             python: there("python3"),
+            perl: there("perl"),
+            namespaces: Command::new("unshare")
+                .args(["-rm", "true"])
+                .stderr(Stdio::null())
+                .status()
+                .is_ok_and(|status| status.success()),
         }
     }
+}
+
+/// A generator.
+#[derive(Debug, Clone, Copy)]
+enum Kind {
+    Make,
+    Ninja,
+    Shell,
+    Python,
+    Chance,
+    Disturbed(Trouble),
+    Namespaces,
+    Attributes,
+    Calls,
+    Times,
 }
 
 /// The files of a generator, for the edits to choose from.
@@ -53,23 +85,48 @@ struct Project {
     pin_times: bool,
 }
 
-/// Generates the case of `seed` with `steps` steps.
-pub(crate) fn case(seed: u64, steps: usize, tools: Tools) -> Case {
+/// Generates the case of `seed` with at most `steps` steps, of the kinds of trouble that are
+/// selected.
+pub(crate) fn case(seed: u64, steps: usize, tools: Tools, selection: &Selection) -> Case {
     let mut dice = Dice::new(seed);
     let dice = &mut dice;
-    let kind = dice.weighted(&[
-        (35, 'm'),
-        (if tools.ninja { 18 } else { 0 }, 'n'),
-        (32, 's'),
-        (if tools.python { 15 } else { 0 }, 'p'),
-        (7, 'c'),
-    ]);
-    let project = match kind {
-        'm' => make::project(dice, tools),
-        'n' => ninja::project(dice, tools),
-        's' => shell::project(dice, tools),
-        'p' => python::project(dice),
-        _ => return chance::case(dice, seed, tools),
+    let mut kinds = Vec::new();
+    if selection.has(Trouble::Projects) {
+        kinds.extend([
+            (35, Kind::Make),
+            (if tools.ninja { 18 } else { 0 }, Kind::Ninja),
+            (32, Kind::Shell),
+            (if tools.python { 15 } else { 0 }, Kind::Python),
+            (7, Kind::Chance),
+        ]);
+    }
+    let themes = disturbed::themes(selection);
+    kinds.extend(
+        themes
+            .iter()
+            .map(|&(weight, theme)| (weight / 2, Kind::Disturbed(theme))),
+    );
+    for (weight, trouble, kind) in [
+        (10, Trouble::Namespaces, Kind::Namespaces),
+        (18, Trouble::Attributes, Kind::Attributes),
+        (24, Trouble::Calls, Kind::Calls),
+        (8, Trouble::Times, Kind::Times),
+    ] {
+        if selection.has(trouble) {
+            kinds.push((weight, kind));
+        }
+    }
+    let project = match dice.weighted(&kinds) {
+        Kind::Make => make::project(dice, tools),
+        Kind::Ninja => ninja::project(dice, tools),
+        Kind::Shell => shell::project(dice, tools),
+        Kind::Python => python::project(dice),
+        Kind::Chance => return chance::case(dice, seed, tools),
+        Kind::Disturbed(theme) => return disturbed::case(dice, seed, steps, tools, theme),
+        Kind::Namespaces => return namespaces::case(dice, seed, steps, tools),
+        Kind::Attributes => return attributes::case(dice, seed, steps, tools),
+        Kind::Calls => return calls::case(dice, seed, steps, tools),
+        Kind::Times => return times::case(dice, seed, steps, tools),
     };
     // Most steps have the same surroundings, or nothing would ever be a hit.
     let mut usual = Run::default();
@@ -121,7 +178,11 @@ fn step(dice: &mut Dice, project: &Project, usual: &Run, index: usize) -> Step {
             run.output = usual.output.clone();
         }
     }
-    Step { edits, run }
+    Step {
+        edits,
+        run,
+        ..Step::default()
+    }
 }
 
 /// Varies what surrounds a command: environment, streams, options.
@@ -297,16 +358,58 @@ fn words(argv: &[&str]) -> Vec<String> {
 mod tests {
     use super::*;
 
+    const TOOLS: Tools = Tools {
+        gcc: true,
+        ninja: true,
+        python: true,
+        perl: true,
+        namespaces: true,
+    };
+
+    #[test]
+    fn only_the_selected_kinds_are_generated() {
+        let kinds = |selection: &Selection| {
+            let kinds = (0..100).map(|seed| case(seed, 3, TOOLS, selection).kind);
+            kinds.collect::<std::collections::BTreeSet<_>>()
+        };
+        assert_eq!(
+            kinds(&Selection::new(&[Trouble::Calls, Trouble::Locks], &[])),
+            ["calls", "disturbed"].map(String::from).into()
+        );
+        assert_eq!(
+            kinds(&Selection::new(&[Trouble::Times], &[])),
+            ["times".to_owned()].into()
+        );
+    }
+
+    #[test]
+    fn a_disturbed_case_has_disturbances_of_its_kind_alone() {
+        let signals = Selection::new(&[Trouble::Signals], &[]);
+        for seed in 0..50 {
+            let case = case(seed, 4, TOOLS, &signals);
+            let all = case.steps.iter().flat_map(|step| &step.disturbances);
+            for disturbance in all {
+                assert!(
+                    matches!(
+                        disturbance,
+                        super::super::disturb::Disturbance::Act(
+                            _,
+                            super::super::disturb::Act::Signal(..)
+                        )
+                    ),
+                    "{disturbance:?}"
+                );
+            }
+            assert!(!case.steps[0].disturbances.is_empty());
+        }
+    }
+
     #[test]
     fn a_seed_makes_one_case_that_survives_json() {
-        let tools = Tools {
-            gcc: true,
-            ninja: true,
-            python: true,
-        };
+        let all = Selection::new(&[], &[]);
         for seed in 0..200 {
-            let made = case(seed, 4, tools);
-            assert_eq!(made, case(seed, 4, tools));
+            let made = case(seed, 4, TOOLS, &all);
+            assert_eq!(made, case(seed, 4, TOOLS, &all));
             let json = serde_json::to_string(&made).unwrap();
             assert_eq!(serde_json::from_str::<Case>(&json).unwrap(), made);
         }
@@ -314,14 +417,13 @@ mod tests {
 
     #[test]
     fn no_template_is_left_unfilled() {
-        let tools = Tools {
-            gcc: true,
-            ninja: true,
-            python: true,
-        };
+        let all = Selection::new(&[], &[]);
         for seed in 0..500 {
-            let json = serde_json::to_string(&case(seed, 3, tools)).unwrap();
-            for part in ["{i}", "{j}", "{o}", "{n}", "{w}", "{s}", "{r}"] {
+            let json = serde_json::to_string(&case(seed, 3, TOOLS, &all)).unwrap();
+            for part in [
+                "{i}", "{j}", "{o}", "{n}", "{w}", "{s}", "{r}", "{p}", "{l}", "{g}", "{c}", "{a}",
+                "{b}",
+            ] {
                 assert!(!json.contains(part), "{part} in the case of seed {seed}");
             }
         }
