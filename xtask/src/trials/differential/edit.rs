@@ -205,13 +205,14 @@ fn edit_path(edit: &Edit) -> &str {
 
 /// Sets or removes an extended attribute of the path itself.
 fn attribute(path: &Path, name: &str, value: Option<&str>) -> std::io::Result<()> {
-    Ok(match value {
+    match value {
         Some(value) => {
             let flags = rustix::fs::XattrFlags::empty();
             rustix::fs::lsetxattr(path, name, &from_hex(value), flags)?;
         }
         None => rustix::fs::lremovexattr(path, name)?,
-    })
+    }
+    Ok(())
 }
 
 /// The bytes of a hexadecimal text; what is not hexadecimal counts as 0.

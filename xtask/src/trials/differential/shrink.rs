@@ -206,7 +206,7 @@ const SIMPLER_STEPS: &[fn(&mut Step)] = &[
     |step| step.order.clear(),
     |step| drop(step.order.pop()),
     |step| step.aftermath = Aftermath::Restored,
-    |step| step.refreshed = true,
+    |step| step.refreshed = !step.disturbances.is_empty(),
 ];
 
 /// Ways to make a run plainer.

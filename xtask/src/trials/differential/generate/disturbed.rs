@@ -291,7 +291,8 @@ impl Author<'_> {
     fn statement(&mut self, dice: &mut Dice) -> String {
         let own: &[&str] = match self.theme {
             Trouble::Locks => LOCKS,
-            Trouble::Errors => *dice.pick(&[BUSY, BUSY, LIMITED]),
+            Trouble::Errors if dice.chance(67) => BUSY,
+            Trouble::Errors => LIMITED,
             Trouble::Disks if self.tools.gcc && dice.chance(20) => DISK_GCC,
             Trouble::Disks => DISK,
             Trouble::Places => PLACES,
