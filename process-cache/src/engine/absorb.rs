@@ -34,6 +34,10 @@ impl Session {
             let file = description.id;
             let seq = self.tick();
             self.touch_inherited(unit, seq, &description);
+            // The stand-in writes it later.
+            if let Some(path) = self.descriptions.resource(file) {
+                self.outputs.begin_write(tid, path.clone());
+            }
             self.hand_on(&description, bytes);
             if self.descriptions.owner(file) == Some(unit) {
                 continue;

@@ -2,6 +2,7 @@
 
 pub mod absorb;
 pub mod finalize;
+pub mod outsiders;
 pub mod recorder;
 pub mod report;
 pub mod run;

@@ -13,6 +13,7 @@ mod limits;
 mod lookups;
 mod misses;
 mod namespaces;
+mod outsiders;
 mod places;
 mod privileges;
 mod processes;

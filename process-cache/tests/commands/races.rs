@@ -197,7 +197,7 @@ impl Program {
 }
 
 /// Creates a sandbox with one of the two kinds of interception.
-fn sandbox(interception: &str) -> Sandbox {
+pub(crate) fn sandbox(interception: &str) -> Sandbox {
     let mut sandbox = Sandbox::new(SETUP);
     sandbox.options = vec![format!("--interception={interception}")];
     sandbox
@@ -225,7 +225,7 @@ fn outsider(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str]) -> Opt
 
 /// Checks, with the original input and after an edit, that a command behaves under pcache as it
 /// does without.
-fn compare(sandbox: &Sandbox, command: &str, edit: &str, what: &str) {
+pub(crate) fn compare(sandbox: &Sandbox, command: &str, edit: &str, what: &str) {
     for edit in ["", edit] {
         sandbox.reset();
         sandbox.edit_then(edit);
@@ -239,7 +239,13 @@ fn compare(sandbox: &Sandbox, command: &str, edit: &str, what: &str) {
 
 /// Runs a command while another process performs steps at gates; returns whether that was
 /// possible.
-fn run_beside(python: &str, sandbox: &Sandbox, gates: &str, steps: &[&str], run: &str) -> bool {
+pub(crate) fn run_beside(
+    python: &str,
+    sandbox: &Sandbox,
+    gates: &str,
+    steps: &[&str],
+    run: &str,
+) -> bool {
     let Some(mut child) = outsider(python, sandbox, gates, steps) else {
         return false;
     };

@@ -205,6 +205,11 @@ impl Sandbox {
         }
     }
 
+    /// Returns the units of the last report.
+    pub(crate) fn last(&self) -> Vec<Unit> {
+        units(&self.report())
+    }
+
     /// Runs a prepared command.
     pub(crate) fn run(&self, command: &mut Command) -> Run {
         // Remains of the previous run.

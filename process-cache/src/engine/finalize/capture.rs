@@ -1,5 +1,6 @@
 //! Captures the effects of a tree of units on each name that it changed.
 
+use crate::engine::outsiders::Expected;
 use crate::engine::unit::{Change, TimeState};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
@@ -15,10 +16,15 @@ pub(super) fn capture(
     store: &Store,
     world: &World,
     changes: &[(FilePath, Change)],
+    left: &[Expected],
 ) -> Result<(Vec<Effect>, Vec<u32>), String> {
     let mut captured = Capture::default();
     for (path, change) in changes {
         captured.add(store, world, path, change)?;
+    }
+    // What was captured is what the unit left only if nobody has changed it until now.
+    for ((path, _), left) in changes.iter().zip(left) {
+        left.check(path)?;
     }
     captured.add_times_of_directories();
     let Capture {

@@ -21,6 +21,7 @@ use crate::model::fact::{Answer, Query};
 use crate::model::file_key::FileKey;
 use crate::model::path::{Asked, FilePath};
 use crate::model::unit_id::UnitId;
+use crate::platform::defect::{Defect, planted};
 use crate::world::locate::is_directory;
 
 /// Times of the last change of a file, in ns since the epoch.
@@ -207,7 +208,11 @@ impl Session {
                 Ok(now) => {
                     let now = shape.without(directory, &now, u64::MAX);
                     let then = shape.without(directory, names, observation.seq);
-                    let differs = |name: &&Vec<u8>| now.get(*name) != then.get(*name);
+                    // Everything in a directory that the unit made is its own.
+                    let made = unit.made_before(directory, observation.seq);
+                    let made =
+                        made.is_some_and(|change| change.fresh) && !planted(Defect::OutsiderOutput);
+                    let differs = |name: &&Vec<u8>| made || now.get(*name) != then.get(*name);
                     let mut others = now.keys().chain(then.keys()).filter(differs).peekable();
                     let traced = |name: &Vec<u8>| {
                         let path = directory.join(OsStr::from_bytes(name));

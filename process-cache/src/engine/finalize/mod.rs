@@ -11,6 +11,7 @@ mod outputs;
 mod preconditions;
 mod verify;
 
+use crate::engine::outsiders::Expected;
 use crate::engine::session::Session;
 use crate::engine::unit::{Change, Observed, Unit};
 use crate::engine::unit::{OUTSIDE, TOO_SHORT};
@@ -55,6 +56,8 @@ pub struct Finished {
     pub facts: Vec<(Query, Observed)>,
     /// Its changes.
     pub changes: Vec<(FilePath, Change)>,
+    /// The state in which it left each of them.
+    left: Vec<Expected>,
     /// The bytes that it wrote to inherited descriptors.
     pub stream: Vec<Piece>,
     /// Final positions of inherited files that it read from.
@@ -127,6 +130,7 @@ impl Session {
             Ending::Killed(status & 0x7f)
         };
         self.lookups.forget(id);
+        self.compare_outputs(id);
         let now = self.tick();
         let unit = self.unit(id);
         unit.ended = (unit.alive == 1).then_some(now);
@@ -195,6 +199,7 @@ impl Session {
             .map(|(path, change)| (path.clone(), change.clone()))
             .collect();
         changes.sort_by(|a, b| (a.1.last, &a.0).cmp(&(b.1.last, &b.0)));
+        let left = changes.iter().map(|(path, _)| self.left_at(path)).collect();
         let mut uses = unit.uses;
         if !stream.is_empty() {
             uses.insert(Part::Output);
@@ -213,6 +218,7 @@ impl Session {
             key,
             facts,
             changes,
+            left,
             stream,
             positions,
             flags,
@@ -437,7 +443,7 @@ pub fn captured(
     finished: &Finished,
     secured: impl FnOnce(),
 ) -> Result<Captured, String> {
-    let result = capture(store, world, &finished.changes).and_then(|captured| {
+    let result = capture(store, world, &finished.changes, &finished.left).and_then(|captured| {
         let stream = stream_chunks(store, &finished.stream)?;
         Ok((captured, stream))
     });

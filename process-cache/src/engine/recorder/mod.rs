@@ -62,6 +62,7 @@ impl Session {
             }
             let now = clock::running();
             let located = self.look(unit, &path.path, path.follow);
+            self.compare_output(&located.resource);
             let found = located.stat.as_ref().ok();
             if found.is_some_and(|stat| is_link(stat) || is_directory(stat)) {
                 // Afterwards these files may no longer be reachable by their paths.
@@ -273,6 +274,7 @@ impl Session {
         change.mode_set = true;
         change.last = seq;
         change.meta.get_or_insert(seq);
+        self.touch(unit, seq, &resource, false);
         true
     }
 }

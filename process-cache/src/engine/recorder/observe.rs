@@ -20,6 +20,10 @@ use std::sync::Arc;
 impl Session {
     /// Notes an observation now.
     pub fn note(&mut self, unit: UnitId, query: Query, observed: Observed, resource: FilePath) {
+        // A call that changes something has looked at it before.
+        if self.call.began().is_none() {
+            self.compare_output(&resource);
+        }
         let seq = match self.call.looking_back() {
             None => self.tick(),
             Some(then) => {

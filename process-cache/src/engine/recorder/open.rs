@@ -1,5 +1,6 @@
 //! Records opened files: reads and changes.
 
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use crate::engine::session::Before;
@@ -53,7 +54,15 @@ impl Session {
             self.ask(unit, Query::Content(group.clone()), group);
             return;
         }
-        match classify(&path.path) {
+        let class = classify(&path.path);
+        let spelled = path.path.as_os_str().as_bytes();
+        let leads_on = ["/proc/", "/dev/fd/", "/dev/std"];
+        let leads_on = leads_on.iter().any(|it| spelled.starts_with(it.as_bytes()));
+        if class != Class::Ordinary && mode.write && leads_on {
+            // The opened file may be any.
+            self.outputs.watch.give_up();
+        }
+        match class {
             Class::Ordinary => {}
             Class::Determined => return,
             Class::Random => {
@@ -272,10 +281,13 @@ impl Session {
         };
         if let Some(file) = file {
             self.descriptions.set_resource(file.id, resource.clone());
+            let regular = |stat: &Stat| is_regular(stat);
+            if initial.as_deref().is_none_or(regular) {
+                self.outputs.watch.opened(&resource);
+            }
         }
         let Some(stat) = initial.as_deref() else {
             if mode.exclusive && mode.create.is_some_and(|mode| mode & 0o077 == 0) {
-                use std::os::unix::ffi::OsStrExt;
                 let spelled = path.path.as_os_str().as_bytes().to_vec();
                 self.shared_files.add_temporary(spelled);
             }

@@ -13,7 +13,7 @@ use crate::platform::proc_files::position;
 use crate::policy::{Policy, Streams};
 use crate::relocation::make_output;
 use crate::world::locate::is_regular;
-use ptrace_async::event::{FileKind, OpenFile, Tid};
+use ptrace_async::event::{FileKind, IoEvent, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::Pending;
@@ -89,6 +89,11 @@ impl Session {
         let mut events = SmallVec::new();
         self.model.exit(tid, pending, length, memory, &mut events);
         for event in events {
+            if let IoEvent::Write { file, .. } = &event
+                && let Some(path) = self.descriptions.resource(file.id)
+            {
+                self.outputs.begin_write(tid, path.clone());
+            }
             self.apply(tid, &Before::new(), event, &|_| Vec::new());
         }
         None
@@ -118,7 +123,7 @@ impl Session {
                     change.last = seq;
                     change.time = TimeState::Present;
                 }
-                self.touch(unit, seq, &resource, false);
+                self.touch_written(unit, seq, &resource);
             }
             return;
         }

@@ -171,6 +171,7 @@ impl Session {
             Some(change) => change.moved_from.clone(),
             None => Some(from.clone()),
         };
+        self.outputs.watch.renamed(from, to);
         self.remade(unit, from, source.clone(), TimeState::Present);
         let change = self.remade(unit, to, target.clone(), time);
         change.mode_set = true;
@@ -202,6 +203,7 @@ impl Session {
             .filter(|(path, _)| path.starts_with(from.as_path()) && *path != from)
             .map(|(path, change)| (path.clone(), change.clone()))
             .collect();
+        self.outputs.touch_below(from);
         self.remade(unit, from, None, TimeState::Present);
         self.remade(unit, to, target, TimeState::Present);
         for (path, change) in inside {

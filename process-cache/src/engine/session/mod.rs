@@ -2,9 +2,11 @@
 
 mod current_call;
 mod descriptions;
+mod outputs;
 mod settings;
 mod shared_files;
 mod tasks;
+mod write_watch;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -35,6 +37,8 @@ use crate::world::pending_digest::{PendingDigest, PendingDigests};
 
 use self::current_call::CurrentCall;
 use self::descriptions::Descriptions;
+use self::outputs::Outputs;
+pub(super) use self::outputs::{Compared, FileState, is_same};
 pub use self::settings::Settings;
 use self::shared_files::SharedFiles;
 pub(super) use self::shared_files::names_in;
@@ -60,6 +64,8 @@ pub struct Session {
     pub(super) descriptions: Descriptions,
     /// Files that units changed.
     pub(super) shared_files: SharedFiles,
+    /// The states in which units left files.
+    pub(super) outputs: Outputs,
     /// The call whose events are applied.
     pub(super) call: CurrentCall,
     /// Paths.
@@ -116,6 +122,7 @@ impl Session {
             tasks: Tasks::default(),
             descriptions: Descriptions::default(),
             shared_files: SharedFiles::default(),
+            outputs: Outputs::default(),
             call: CurrentCall::default(),
             locator: Locator::default(),
             lookups: Lookups::default(),
@@ -408,7 +415,7 @@ impl Session {
                 None => return,
             },
         };
-        self.touch(unit, seq, &path, false);
+        self.touch_written(unit, seq, &path);
     }
 
     /// Notes that a file got another name.
@@ -419,9 +426,17 @@ impl Session {
         }
     }
 
+    /// Notes the unit that wrote to a file through an open description.
+    pub fn touch_written(&mut self, unit: UnitId, seq: u64, path: &FilePath) {
+        self.shared_files.change(unit, seq, path.clone());
+        let mark = self.call.looking_back();
+        self.outputs.touch(path, true, mark);
+    }
+
     /// Notes the unit that changed a name.
     pub fn touch(&mut self, unit: UnitId, seq: u64, path: &FilePath, shape: bool) {
         self.shared_files.change(unit, seq, path.clone());
+        self.outputs.touch(path, false, None);
         if shape && let Some(parent) = path.parent() {
             self.touch_names(unit, seq, parent);
         }

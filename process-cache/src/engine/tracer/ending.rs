@@ -39,6 +39,7 @@ impl Tracer {
                 return;
             };
             entry.threads = entry.threads.saturating_sub(1);
+            session.outputs.end_writes(tid);
             let (first, other) = &mut entry.statuses;
             if tid == process {
                 *first = Some(status);

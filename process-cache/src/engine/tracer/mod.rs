@@ -82,6 +82,7 @@ impl Tracer {
             let tid = running.tid();
             let mut stop = running.stop().await;
             self.catch_up(tid);
+            self.settle(tid);
             running = loop {
                 break match stop {
                     Stop::Prehook(tracee) => match self.prehook(tracee, &mut next).await {
@@ -374,6 +375,7 @@ impl Tracer {
                 session.apply(tid, &before, event, &read);
             }
             session.lookups.end_change(tid);
+            session.settle_outputs();
             if tracee.value() < 0
                 && let (Some(unit), Some(file)) = (session.unit_of(tid), written)
             {

@@ -108,6 +108,11 @@ impl Tracer {
             let mut session = self.session.borrow_mut();
             session.call.set_began(began);
             session.absorb_child(tid, unit, &outcome, &before, &stream);
+            for (path, _) in &before {
+                // Restoring has written it.
+                session.outputs.watch.forget(path);
+            }
+            session.settle_outputs();
             if let Some(task) = session.tasks.get_mut(tid) {
                 task.skipped = true;
             }
