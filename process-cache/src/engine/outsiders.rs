@@ -13,7 +13,6 @@
 use ptrace_async::event::Tid;
 
 use super::session::{Compared, FileState, Session, is_same, named_file};
-use super::tracer::Tracer;
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
@@ -143,7 +142,7 @@ impl Session {
 
     /// Returns files that a stopped task has open for writing and that are not as they were left:
     /// the state in which each was left, and the present one.
-    fn changed_in_hand(&self, tid: Tid) -> Vec<InHand> {
+    pub(super) fn changed_in_hand(&self, tid: Tid) -> Vec<InHand> {
         if self.outputs.is_empty() || planted(Defect::OutsiderOutput) {
             return Vec::new();
         }
@@ -173,7 +172,7 @@ impl Session {
 
     /// Handles a file that a stopped task has open and that was not as it was left. All calls that
     /// ended before that was seen have been applied.
-    fn suspect(&mut self, tid: Tid, file: &InHand) {
+    pub(super) fn suspect(&mut self, tid: Tid, file: &InHand) {
         let path = &file.path;
         let left = self.outputs.left(path).copied();
         let is_explained = left.is_none_or(|left| left.unsettled || left.state != file.left);
@@ -303,7 +302,7 @@ impl Expected {
 }
 
 /// A file that a task has open for writing and that is not as it was left.
-struct InHand {
+pub(super) struct InHand {
     path: FilePath,
     /// The state in which it was left.
     left: Option<FileState>,
@@ -315,37 +314,4 @@ struct InHand {
 fn changed(path: &FilePath) -> String {
     let path = path.display();
     format!("{path} was changed by a process outside of pcache while it ran")
-}
-
-impl Tracer {
-    /// Handles a stop of a task with all its calls applied: its writes have ended. Looks for
-    /// changes by others to the files that it has open for writing.
-    pub(super) fn settle(&self, tid: Tid) {
-        let differ = {
-            let mut session = self.session.borrow_mut();
-            match session.tasks.get(tid) {
-                // A stand-in writes until it ends.
-                Some(task) if !task.skipped => {}
-                _ => return,
-            }
-            session.outputs.end_writes(tid);
-            session.settle_outputs();
-            // The file may have been changed by the call that is about to be reported.
-            let pending = session.tasks.get(tid).map(|task| task.pending.is_some());
-            match pending {
-                Some(false) => session.changed_in_hand(tid),
-                _ => return,
-            }
-        };
-        if differ.is_empty() {
-            return;
-        }
-        // The calls that ended before the files were examined explain what was found.
-        self.catch_up_all();
-        let mut session = self.session.borrow_mut();
-        session.settle_outputs();
-        for file in &differ {
-            session.suspect(tid, file);
-        }
-    }
 }

@@ -6,6 +6,7 @@
 
 mod ending;
 mod execution;
+mod settle;
 mod skip;
 
 use std::cell::RefCell;
