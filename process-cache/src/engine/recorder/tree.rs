@@ -45,6 +45,7 @@ impl Session {
             if shape {
                 self.locator.forget();
             }
+            self.outputs.watch.removed(path);
             self.expect_kind(unit, path, initial.as_deref());
             self.remade(unit, path, initial.clone(), TimeState::Present);
         }
@@ -204,6 +205,7 @@ impl Session {
             .map(|(path, change)| (path.clone(), change.clone()))
             .collect();
         self.outputs.touch_below(from);
+        self.outputs.watch.renamed_directory(from, to);
         self.remade(unit, from, None, TimeState::Present);
         self.remade(unit, to, target, TimeState::Present);
         for (path, change) in inside {

@@ -38,6 +38,8 @@ struct Watched {
     closed: u32,
     /// Whether the session opened it in a way that was not counted.
     uncounted: bool,
+    /// Whether it has lost its last name.
+    gone: bool,
 }
 
 impl WriteWatch {
@@ -86,6 +88,24 @@ impl WriteWatch {
         }
     }
 
+    /// Notes that a traced process has given a directory another name.
+    pub(crate) fn renamed_directory(&mut self, from: &FilePath, to: &FilePath) {
+        let moved: Vec<(FilePath, i32)> = self
+            .names
+            .extract_if(|path, _| path.starts_with(from.as_path()))
+            .collect();
+        for (path, watch) in moved {
+            if let Ok(rest) = path.strip_prefix(from.as_path()) {
+                self.names.insert(FilePath::from(to.join(rest)), watch);
+            }
+        }
+    }
+
+    /// Notes that a traced process has removed a name.
+    pub(crate) fn removed(&mut self, path: &FilePath) {
+        self.names.remove(path);
+    }
+
     /// Gives up: the session opened an unknown file.
     pub(crate) fn give_up(&mut self) {
         *self = Self {
@@ -94,15 +114,17 @@ impl WriteWatch {
         };
     }
 
-    /// Whether somebody else has closed this file after it was open for writing; `held` is the
-    /// number of descriptions that the session still has open for writing.
+    /// Whether somebody else has closed this file after it was open for writing, or has removed it,
+    /// perhaps to make another one with the same inode number; `held` is the number of descriptions
+    /// that the session still has open for writing.
     pub(crate) fn closed_by_others(&mut self, path: &FilePath, held: u32) -> bool {
         let Some(watch) = self.names.get(path).copied() else {
             return false;
         };
         self.drain();
         let file = self.files.get(&watch).copied().unwrap_or_default();
-        !self.blind && !file.uncounted && file.closed > file.opened.saturating_sub(held)
+        let closed = !file.uncounted && file.closed > file.opened.saturating_sub(held);
+        !self.blind && (closed || file.gone)
     }
 
     /// Reads all events.
@@ -114,10 +136,10 @@ impl WriteWatch {
         while let Ok(event) = events.next() {
             let what = event.events();
             lost |= what.contains(ReadFlags::QUEUE_OVERFLOW);
-            if what.contains(ReadFlags::CLOSE_WRITE)
-                && let Some(file) = self.files.get_mut(&event.wd())
-            {
-                file.closed += 1;
+            if let Some(file) = self.files.get_mut(&event.wd()) {
+                file.closed += u32::from(what.contains(ReadFlags::CLOSE_WRITE));
+                // The watch ended with the file.
+                file.gone |= what.contains(ReadFlags::IGNORED);
             }
         }
         if lost {
@@ -156,6 +178,25 @@ mod tests {
         assert!(watch.closed_by_others(&path, 0));
         watch.forget(&path);
         assert!(!watch.closed_by_others(&path, 0));
+    }
+
+    #[test]
+    fn a_file_that_somebody_else_removed_is_noticed() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = FilePath::from(directory.path().join("f"));
+        let other = FilePath::from(directory.path().join("g"));
+        let mut watch = WriteWatch::default();
+        std::fs::write(&path, "").unwrap();
+        drop(writes(&path));
+        watch.opened(&path);
+        std::fs::remove_file(&path).unwrap();
+        std::fs::write(&path, "").unwrap();
+        assert!(watch.closed_by_others(&path, 0));
+        // The session removed it itself, under another name.
+        watch.renamed(&path, &other);
+        watch.removed(&other);
+        assert!(!watch.closed_by_others(&path, 0));
+        assert!(!watch.closed_by_others(&other, 0));
     }
 
     #[test]

@@ -109,8 +109,9 @@ impl Tracer {
             session.call.set_began(began);
             session.absorb_child(tid, unit, &outcome, &before, &stream);
             for (path, _) in &before {
-                // Restoring has written it.
+                // Restoring has written or replaced it.
                 session.outputs.watch.forget(path);
+                session.outputs.watch.removed(path);
             }
             session.settle_outputs();
             if let Some(task) = session.tasks.get_mut(tid) {
