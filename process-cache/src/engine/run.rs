@@ -634,6 +634,23 @@ fn wait_as_front(
     }
 }
 
+/// Closes the tracer's copies of descriptors that the command inherits: who waits for the end of a
+/// pipe, or for a lock, waits for the command only.
+fn release_inherited(plan: &Plan, model: &Processes) {
+    let report = plan.json.as_deref();
+    let is_named = report.is_some_and(|path| path.starts_with("/dev") || path.starts_with("/proc"));
+    if is_named {
+        // The report may go to one of them.
+        return;
+    }
+    let front = std::os::unix::process::parent_id() as Tid;
+    for (fd, _, cloexec) in model.descriptors(front) {
+        if fd > 2 && !cloexec {
+            os::close_inherited(fd);
+        }
+    }
+}
+
 /// The main loop of the tracer.
 fn serve(
     plan: &Plan,
@@ -661,6 +678,7 @@ fn serve(
         return Ok(());
     }
     os::let_go_of_streams();
+    release_inherited(plan, &found.model);
     let mut session = Session::new(plan.settings.clone(), store.clone(), world.clone());
     session.jobs.background = runtime.handle().host_threads();
     session.keys = found.keys;

@@ -334,6 +334,13 @@ pub fn kill_self(signal: i32) {
     }
 }
 
+/// Closes a descriptor that this process inherited at its execve and that nothing in it uses.
+pub fn close_inherited(fd: i32) {
+    // SAFETY: the callers pass numbers that were open without close-on-exec before this process
+    // opened anything; no object in this process owns them.
+    unsafe { libc::close(fd) };
+}
+
 /// Redirects descriptors 0, 1 and 2 to `/dev/null`.
 pub fn let_go_of_streams() {
     if let Ok(null) = std::fs::OpenOptions::new()
