@@ -339,6 +339,8 @@ pub struct Unit {
     /// Whether data sent through its pipes names `$RANDOM`, or may do so: a bash that reads there
     /// may use it.
     pub names_chance: bool,
+    /// Whether it is a bash, or a unit below it was one.
+    pub ran_bash: bool,
     /// Random names of temporary files that were made in the tree.
     pub names: Vec<FilePath>,
     /// Number of living processes of the subtree.
@@ -395,6 +397,7 @@ impl Unit {
             clock_reads: 0,
             knows_itself: false,
             names_chance: false,
+            ran_bash: false,
             names: Vec::new(),
             alive: 1,
             units: 1,

@@ -360,6 +360,7 @@ impl Session {
         let above = &mut self.units[parent.0 as usize];
         above.absorb(&mut child);
         above.names.extend(child.names.iter().cloned());
+        above.ran_bash |= child.ran_bash;
         for written in &child.written {
             if self.descriptions.owner(written.file) != Some(parent) {
                 above.written_bytes += written.bytes.len() as u64;

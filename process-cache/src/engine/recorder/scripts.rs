@@ -113,10 +113,18 @@ impl Session {
         }
     }
 
-    /// Whether a unit is a bash that may have received `$RANDOM` through a pipe.
-    pub(crate) fn may_be_handed_chance(&self, unit: UnitId) -> bool {
-        let unit = &self.units[unit.0 as usize];
-        unit.policy.scripts == Scripts::Bash
+    /// Whether a unit at its end is a bash that may have received `$RANDOM` through a pipe, or
+    /// contains one. A write is reported after the kernel has made it. So a bash may have run the
+    /// text, and ended, before the write was reported; then the unit that made the pipe knows both.
+    pub(crate) fn may_be_handed_chance(&mut self, id: UnitId) -> bool {
+        let unit = self.unit(id);
+        let is_bash = unit.policy.scripts == Scripts::Bash;
+        unit.ran_bash |= is_bash;
+        if unit.ran_bash && unit.names_chance {
+            return true;
+        }
+        let unit = &self.units[id.0 as usize];
+        is_bash
             && std::iter::successors(Some(unit), |unit| {
                 Some(&self.units[unit.parent?.0 as usize])
             })
