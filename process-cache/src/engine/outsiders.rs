@@ -4,7 +4,7 @@
 //! permissions and times. Before the next change, at each observation and at the unit's end the
 //! name must be in that state. Writes make a state unknown until their task stops again. For that
 //! time, identity and permissions are compared, and closes by others are counted
-//! ([`WriteWatch`](super::session::WriteWatch)).
+//! (`session::WriteWatch`).
 //!
 //! A difference is conclusive only if no traced process may have caused it. While another traced
 //! process has the file open for writing, a write may be in flight that no log contains yet. Then

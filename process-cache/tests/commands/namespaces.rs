@@ -87,7 +87,7 @@ fn programs_with_fewer_rights_run() {
     ));
 }
 
-/// What a program finds behind a path in its own mount namespace says nothing about the file that
+/// A file at a path in another mount namespace says nothing about the file that
 /// programs outside find there.
 #[test]
 fn files_of_another_mount_namespace_are_no_facts_outside() {

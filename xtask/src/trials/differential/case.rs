@@ -76,7 +76,7 @@ pub(crate) struct Step {
     /// Before the run, one on pcache's side alone that these disturb.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) disturbances: Vec<Disturbance>,
-    /// What becomes of the tree that the disturbed run left.
+    /// The further use of the tree that the disturbed run left.
     #[serde(default, skip_serializing_if = "is_default")]
     pub(crate) aftermath: Aftermath,
     /// Whether nothing is skipped in the disturbed run.

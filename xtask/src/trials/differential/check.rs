@@ -473,7 +473,7 @@ impl Play<'_> {
 /// order sleep for twice that time.
 const APART: Nanos = 10_000_000;
 
-/// What a disturbed run shows that no run may show.
+/// Lists whatever a disturbed run shows and no run may show.
 fn complaints(outcome: &Outcome) -> Findings {
     let mut found = Vec::new();
     if outcome.end == End::Hang {

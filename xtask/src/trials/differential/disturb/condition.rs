@@ -1,4 +1,4 @@
-//! What is so during a whole run.
+//! Conditions that hold during a whole run.
 
 use std::fs::{self, File};
 use std::io::{Read, Write};

@@ -244,7 +244,7 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, tools: Tools, theme
     }
 }
 
-/// What the scripts of a case are written from.
+/// Choices that the scripts of a case are written from.
 struct Author<'a> {
     theme: Trouble,
     sources: &'a [String],
@@ -400,7 +400,7 @@ fn disturbance(dice: &mut Dice, project: &Project, theme: Trouble, tools: Tools)
     }
 }
 
-/// What somebody else does with an output or an input.
+/// Makes up an act of somebody else on an output or an input.
 fn outsider(dice: &mut Dice, project: &Project, tools: Tools) -> Act {
     let path = if dice.chance(75) {
         (*dice.pick(FILES)).to_owned()

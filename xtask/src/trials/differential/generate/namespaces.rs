@@ -40,7 +40,7 @@ const WRAPPINGS: &[&str] = &[
     "nsenter --user=/proc/self/ns/user --preserve-credentials {c} 2>&1 | head -n 0",
 ];
 
-/// What is started there.
+/// Commands that are started in another namespace.
 const COMMANDS: &[&str] = &[
     "cat {i}",
     "sort {i}",
