@@ -202,7 +202,7 @@ fn trace(argv: &[OsString], in_process: bool) -> io::Result<()> {
             }
             if in_process {
                 match stop {
-                    Stop::Exec(ref tracee) => tracee.perform_in_process(),
+                    Stop::Exec(ref tracee) => drop(tracee.perform_in_process()),
                     Stop::Prehook(tracee) => {
                         stop = match tracee.perform_in_process().await {
                             Ok(tracee) => Stop::Prehook(tracee),

@@ -4,6 +4,7 @@
 
 #[path = "../in_process/calls.rs"]
 mod calls;
+mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
 #[path = "../in_process/limits.rs"]

@@ -128,6 +128,22 @@ impl Lookup {
     }
 }
 
+/// How a clock was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Clock {
+    Logged(i32),
+    Stopped(i32),
+}
+
+/// The clock that a call reads; -1 for the time of day.
+fn clock_of(call: &Invocation) -> Option<i32> {
+    match call.nr.cast_signed() {
+        libc::SYS_clock_gettime => Some(call.args[0] as i32),
+        libc::SYS_gettimeofday | libc::SYS_time => Some(-1),
+        _ => None,
+    }
+}
+
 /// The observations of one run.
 #[derive(Debug, Default)]
 pub(crate) struct Run {
@@ -142,6 +158,8 @@ pub(crate) struct Run {
     pub(crate) open: BTreeSet<i64>,
     /// Descriptors that were opened again before their close was reported.
     pub(crate) clashes: usize,
+    /// Clock reads through the vdso, and by system calls.
+    pub(crate) clocks: Vec<(Tid, Clock)>,
     pub(crate) ends: Vec<(Tid, Seen)>,
     pub(crate) first: Tid,
     pub(crate) output: String,
@@ -198,8 +216,14 @@ pub(crate) fn take(run: &Shared, tid: Tid, calls: UnstoppedCalls) {
     let mut run = run.borrow_mut();
     match calls {
         UnstoppedCalls::Made(calls) => {
-            run.logged += calls.len();
             for call in calls {
+                if let Some(clock) = clock_of(&call.invocation()) {
+                    run.clocks.push((tid, Clock::Logged(clock)));
+                    if clock >= 0 {
+                        continue;
+                    }
+                }
+                run.logged += 1;
                 let lookup = Lookup::of(call.invocation(), &call);
                 if OPENS.contains(&lookup.nr) {
                     run.opened(call.value());
@@ -224,6 +248,10 @@ pub(crate) async fn prehook(
     };
     let call = tracee.invocation();
     let nr = call.nr.cast_signed();
+    if let Some(clock) = clock_of(&call) {
+        let mut run = run.borrow_mut();
+        run.clocks.push((tracee.tid(), Clock::Stopped(clock)));
+    }
     // The call by which the code in the tracee announces a file of /proc.
     let by_itself = nr == libc::SYS_dup2 && call.args[0] == call.args[1];
     if LOOKUPS.contains(&nr) && !by_itself {
@@ -270,8 +298,10 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
                 // Other programs made lookups before this one was executed.
                 run.borrow_mut().logged = 0;
             }
-            if crate::FROM_START && how == How::InProcess {
-                tracee.perform_in_process();
+            let counts_clocks =
+                crate::FROM_START && how == How::InProcess && tracee.perform_in_process();
+            if !counts_clocks {
+                tracee.hide_vdso();
             }
         }
         if let Stop::Prehook(tracee) = stop {

@@ -395,9 +395,9 @@ impl Tracer {
         if skipped {
             return tracee.resume();
         }
-        tracee.hide_vdso();
-        if !session.settings.stops_only {
-            tracee.perform_in_process();
+        let clock_reads_are_logged = !session.settings.stops_only && tracee.perform_in_process();
+        if !clock_reads_are_logged {
+            tracee.hide_vdso();
         }
         let id = UnitId(session.units.len() as u32);
         let started = session.tick();

@@ -576,8 +576,11 @@ ptrace_async_in_process_start:
     syscall
     cmp %rdi, %rax
     jne 99f
-    mov (%r15), %rdi
+    // The text of the loader, if there is a copy of it.
     mov 8(%r15), %rsi
+    test %rsi, %rsi
+    jz 97f
+    mov (%r15), %rdi
     mov ${read_execute}, %edx
     mov ${replacing}, %r10d
     mov 16(%r15), %r9
@@ -585,7 +588,7 @@ ptrace_async_in_process_start:
     syscall
     cmp %rdi, %rax
     jne 98f
-    movabs ${log}, %rcx
+97: movabs ${log}, %rcx
     mov 24(%r15), %rax
     mov %rax, (%rcx)
     mov %r8d, %edi

@@ -43,6 +43,9 @@ pub(crate) const LOGS_AT: u64 = LOGS - BASE;
 /// The length of that file before texts of loaders are appended.
 pub(crate) const FILE_LEN: u64 = LOGS_AT + ARENA_LEN as u64;
 
+/// The number of counters of clock reads.
+pub(crate) const CLOCKS: usize = 13;
+
 /// The header of a log.
 #[repr(C)]
 pub(crate) struct Header {
@@ -80,6 +83,8 @@ pub(crate) struct Header {
     pub(crate) observed: AtomicU32,
     /// In the first log: the counter of all calls.
     pub(crate) clock: AtomicU64,
+    /// The clock reads through the vdso (see `vdso`), by clock.
+    pub(crate) clocks: [AtomicU32; CLOCKS],
 }
 
 const _: () = assert!(size_of::<Header>() <= DATA);

@@ -6,7 +6,7 @@
 //! pointers, and yields calls or an error.
 #![expect(unsafe_code, reason = "a mapping that another process writes")]
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -19,6 +19,7 @@ use super::code;
 use super::copies::Images;
 use super::files::memory_file;
 use super::layout::{ARENA_LEN, DATA, ENTRY, FILE_LEN, Header, LEN, LOG_COUNT, LOGS, LOGS_AT};
+use super::vdso::Vdso;
 use crate::invocation::Invocation;
 use crate::unstopped::{self as calls, PATH_MAX};
 
@@ -62,6 +63,8 @@ pub(crate) struct LogMemory {
     free: RefCell<Vec<usize>>,
     /// The loaders and libraries that have patched copies.
     pub(crate) images: RefCell<Images>,
+    /// The changes of the vdso, if clock reads can be counted.
+    vdso: OnceCell<Option<Vdso>>,
 }
 
 impl LogMemory {
@@ -89,11 +92,17 @@ impl LogMemory {
             address: address.cast(),
             free: RefCell::new((1..LOG_COUNT).rev().collect()),
             images: RefCell::default(),
+            vdso: OnceCell::new(),
         });
         let nobodys = Log::at(&arena, 0);
         nobodys.set_sharing(Sharing::PartialSharers);
         nobodys.never_reuse();
         Ok(arena)
+    }
+
+    /// The changes of the vdso, if clock reads can be counted.
+    pub(crate) fn vdso(&self) -> Option<&Vdso> {
+        self.vdso.get_or_init(Vdso::find).as_ref()
     }
 
     /// The file that tracees map.
@@ -141,6 +150,7 @@ impl Log {
         header.head.store(0, Ordering::Relaxed);
         header.sharing.store(0, Ordering::Relaxed);
         header.observed.store(0, Ordering::Relaxed);
+        log.take_clock_reads().for_each(drop);
         let room = LEN - DATA - ENTRY - PATH_MAX - 8;
         header.limit.store(room as u64, Ordering::Relaxed);
         header.lock.store(0, Ordering::Release);
@@ -235,6 +245,13 @@ impl Log {
             value: word(&header.value),
             stamp: word(&header.stamp),
         }
+    }
+
+    /// Takes the counts of clock reads that are not zero, with the indexes of their counters.
+    pub(crate) fn take_clock_reads(&self) -> impl Iterator<Item = (usize, u32)> {
+        let counters = self.header().clocks.iter().enumerate();
+        let reads = counters.filter(|(_, counter)| counter.load(Ordering::Relaxed) != 0);
+        reads.map(|(index, counter)| (index, counter.swap(0, Ordering::Relaxed)))
     }
 
     /// Takes the new entries; `None` if they are invalid, because the tracee has

@@ -44,6 +44,7 @@ mod patch;
 mod progress;
 pub(crate) mod site;
 mod state;
+mod vdso;
 
 pub use self::call::UnstoppedCall;
 #[cfg(test)]
@@ -53,3 +54,4 @@ pub(crate) use self::log::{Log, LogMemory};
 pub(crate) use self::patch::{BEFORE, may_be_patched};
 pub use self::state::UnstoppedCalls;
 pub(crate) use self::state::{InProcess, Mapped, Starting, disable_logging};
+pub(crate) use self::vdso::VdsoEntry;

@@ -7,7 +7,9 @@ use super::code;
 use super::layout::{BASE, LOG, LOGS, PAGE};
 use super::log::{Log, Sharing};
 use super::site::{PATCH_LEN, Site};
+use super::vdso::{MOST as MOST_READS, TIME_OF_DAY, VdsoEntry};
 use crate::event::Tid;
+use crate::invocation::Invocation;
 use crate::sys;
 
 /// The number of handler return addresses that are remembered. A program that is
@@ -93,7 +95,27 @@ impl Mapped {
             // The call was not logged in the end.
             self.in_flight_mark = None;
         }
+        self.add_clock_reads(&mut calls);
         UnstoppedCalls::Made(calls)
+    }
+
+    /// Appends the clock reads that were counted. Their order among the calls is not known.
+    fn add_clock_reads(&self, calls: &mut Vec<UnstoppedCall>) {
+        let stamp = calls.last().map_or(0, UnstoppedCall::stamp);
+        for (counter, reads) in self.log.take_clock_reads() {
+            let (nr, clock) = match counter {
+                TIME_OF_DAY => (libc::SYS_gettimeofday, 0),
+                clock => (libc::SYS_clock_gettime, clock as u64),
+            };
+            let call = Invocation {
+                nr: nr.cast_unsigned(),
+                args: [clock, 0, 0, 0, 0, 0],
+            };
+            // The tracee may have written any number.
+            let reads = reads.min(MOST_READS) as usize;
+            let call = UnstoppedCall::new(call, 0, Vec::new(), stamp);
+            calls.extend(std::iter::repeat_n(call, reads));
+        }
     }
 
     /// Moves the entries of the log into `unlogged_calls`.
@@ -283,5 +305,10 @@ impl InProcess {
 #[derive(Debug)]
 pub(crate) struct Starting {
     pub(crate) registers: libc::user_regs_struct,
+    /// Where the instructions are that it begins with.
+    pub(crate) entry: u64,
+    /// The bytes under them, if these matter to the program.
     pub(crate) original: Vec<u8>,
+    /// The vdso whose clock reads are counted.
+    pub(crate) vdso: Option<VdsoEntry>,
 }

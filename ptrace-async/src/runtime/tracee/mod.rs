@@ -1,5 +1,6 @@
 //! Tracees and their stops: a value whose type says which operations a stop allows.
 
+mod auxiliary;
 mod events;
 mod nested;
 mod patching;
@@ -9,7 +10,6 @@ mod states;
 mod stop;
 mod stopped;
 mod syscalls;
-mod vdso;
 
 pub use self::nested::Emulation;
 pub use self::scratch::Scratch;

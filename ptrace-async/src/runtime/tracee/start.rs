@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 use std::rc::Rc;
 
+use super::auxiliary::CODE_SEGMENT;
 use super::states::{Exec, Tracee};
 use crate::event::Tid;
 use crate::runtime::in_process::layout::{BASE, CODE_LEN, START_WORDS};
@@ -15,8 +16,6 @@ use crate::runtime::shared::{Handle, Shared};
 use crate::runtime::slot::Slot;
 use crate::sys;
 
-/// The code segment of 64-bit programs.
-const CODE_SEGMENT: u64 = 0x33;
 /// After so many programs failed to start this way, no more are started so.
 const MAX_FAILURES: u32 = 8;
 impl Handle {
@@ -36,15 +35,19 @@ impl Handle {
 impl Tracee<Exec> {
     /// Has the calls of the program that was just executed performed and logged in process,
     /// from the first one on. This works for programs whose loader is known or can be
-    /// found; others run as usual. Ask
+    /// found. In others single sites are patched later, where they stop. Ask
     /// [`Handle::unstopped_calls`](crate::runtime::Handle::unstopped_calls) at every stop
     /// from then on.
-    pub fn perform_in_process(&self) {
+    ///
+    /// Returns whether the program's clock reads through the vdso are logged, too, as
+    /// `clock_gettime` and `gettimeofday`. Only the first few between two stops are. If they
+    /// are not logged, [`hide_vdso`](Self::hide_vdso) makes them system calls.
+    pub fn perform_in_process(&self) -> bool {
         // `None` means that the program starts as usual.
-        let _ = self.start_in_process();
+        self.start_in_process().unwrap_or(false)
     }
 
-    fn start_in_process(&self) -> Option<()> {
+    fn start_in_process(&self) -> Option<bool> {
         let Interception::Seccomp(filter) = &self.shared().options.interception else {
             return None;
         };
@@ -64,18 +67,28 @@ impl Tracee<Exec> {
         if original.cs != CODE_SEGMENT || sys::limits_memory(tid) {
             return None;
         }
-        let (loader, base) = images.loader_at(arena.file(), tid, original.rip)?;
+        let auxiliary = self.auxiliary();
+        let vdso = arena.vdso().zip(auxiliary.vdso);
+        let loader = match auxiliary.loader {
+            // A static program.
+            Some(0) => None,
+            _ => images.loader_at(arena.file(), tid, original.rip),
+        };
+        if vdso.is_none() && loader.is_none() {
+            return None;
+        }
         let log = Log::new(&arena)?;
 
-        let mut block = [
-            base.wrapping_add(loader.text.address),
-            loader.text.len,
-            loader.at,
-            log.place(),
-            original.rip,
-        ]
-        .map(u64::to_le_bytes)
-        .concat();
+        let text = match &loader {
+            Some((loader, base)) => {
+                let address = base.wrapping_add(loader.text.address);
+                [address, loader.text.len, loader.at]
+            }
+            None => [0; 3],
+        };
+        let mut block = [text[0], text[1], text[2], log.place(), original.rip]
+            .map(u64::to_le_bytes)
+            .concat();
         let path_at = block.len() as u64;
         block.extend(path_of(arena.file()));
         block.resize(START_WORDS as usize * 8, 0);
@@ -84,8 +97,19 @@ impl Tracee<Exec> {
         let block_at = original.rsp.checked_sub(START_WORDS * 8)?;
         sys::write_memory(tid, block_at, &block).ok()?;
 
-        let (code, replaced) = (code::entry(), loader.entered);
+        let (entry, replaced) = match (vdso, loader) {
+            (Some((vdso, found)), _) => {
+                vdso.write(tid, found.address).ok()?;
+                (found.address + vdso.entry, Vec::new())
+            }
+            (None, Some((loader, _))) => {
+                put_code(tid, original.rip, code::entry(), &loader.entered).ok()?;
+                (original.rip, loader.entered)
+            }
+            (None, None) => return None,
+        };
         let mut registers = original;
+        registers.rip = entry;
         // The first argument of openat is ignored, because the path is absolute.
         registers.rdi = BASE;
         registers.rsi = block_at + path_at;
@@ -99,16 +123,17 @@ impl Tracee<Exec> {
         registers.r13 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
         registers.r15 = block_at;
-        put_code(tid, original.rip, code, &replaced).ok()?;
         self.set_registers(&registers).ok()?;
         self.slot().starting.replace(Some(Box::new(Starting {
             registers: original,
+            entry,
             original: replaced,
+            vdso: auxiliary.vdso,
         })));
         *state.mapped.borrow_mut() = Some(Mapped::new(log, None, tid));
         space.in_process.update_sharing();
         self.shared().note_patched(&space);
-        Some(())
+        Some(vdso.is_some())
     }
 }
 
@@ -136,14 +161,17 @@ impl Shared {
         };
         let starting = slot.starting.take();
         let is_ours = |starting: &Starting| {
-            let from = starting.registers.rip;
-            (from..from + starting.original.len() as u64).contains(&at) || code::starts(at)
+            let from = starting.entry;
+            (from..from + code::entry().len() as u64).contains(&at) || code::starts(at)
         };
         let Some(starting) = starting.filter(|starting| is_ours(starting)) else {
             return false;
         };
         // Errors mean that the task is gone.
-        let _ = sys::write_memory(tid, starting.registers.rip, &starting.original);
+        let _ = sys::write_memory(tid, starting.entry, &starting.original);
+        if let Some(vdso) = starting.vdso {
+            vdso.hide(tid);
+        }
         let _ = sys::set_registers(tid, &starting.registers);
         let space = slot.space.borrow().clone();
         space.in_process.disabled.set(true);
