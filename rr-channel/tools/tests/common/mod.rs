@@ -69,6 +69,8 @@ impl Project {
             .env("CARGO", env!("CARGO"))
             .env("CARGO_NET_OFFLINE", self.offline.to_string())
             .env("CARGO_TARGET_DIR", self.target())
+            // Dependencies are built once for all projects.
+            .env("CARGO_BUILD_BUILD_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects"))
             .env("OUTCOMES", self.outcomes())
             .env_remove("RR_CHANNEL")
             .env_remove("DIVERGE");
