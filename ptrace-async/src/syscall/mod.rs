@@ -13,6 +13,7 @@
 //! | what does it touch, wait for, answer? | the columns of [`Spec`] |
 //! | which memory did it read and write? | [`effects::reads`], [`effects::writes`] |
 //! | which bytes of which file? | [`spans::spans`] |
+//! | does a later call meet the same error? | [`Spec::failure`] |
 //! | what was it given, how is it printed? | [`Decoded`] |
 //!
 //! To add a syscall, write one row in a file of [`table`] and a case in the
@@ -23,6 +24,7 @@ pub mod call;
 pub mod decode;
 pub mod effects;
 pub mod errno;
+pub mod failure;
 pub mod fields;
 pub mod flags;
 pub mod layout;
@@ -35,6 +37,7 @@ pub use crate::invocation::Invocation;
 pub use call::Syscall;
 pub use decode::{Decoded, Value};
 pub use errno::error_of;
+pub use failure::Failure;
 pub use model::{
     Arg, Deterministic, Effects, Extent, Later, Length, Object, Replay, Return, Spec, Support,
     Type, When,

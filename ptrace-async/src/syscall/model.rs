@@ -7,6 +7,7 @@
 //! **Invariant:** everything here is constant data; looking at a [`Spec`]
 //! neither allocates nor reads memory of a tracee.
 
+use super::failure::Failure;
 use super::flags::FlagSet;
 use super::layout::Layout;
 
@@ -34,6 +35,9 @@ pub struct Spec {
     /// Failures that depend on the world rather than on the arguments; see
     /// [`Spec::errors`] for the rest.
     pub world_errors: &'static [i32],
+    /// Errors with another meaning than they have for most calls; see
+    /// [`Spec::failure`](super::model::Spec::failure).
+    pub unusual_errors: &'static [(i32, Failure)],
     /// The answer in a deterministic world.
     pub world: Deterministic,
     /// How a replay treats the call.
@@ -399,6 +403,7 @@ impl Spec {
             loads: &[],
             stores: &[],
             world_errors: &[],
+            unusual_errors: &[],
             world: Deterministic::Same,
             replay: Replay::Emulate,
             support: Support::Modelled,
@@ -422,6 +427,12 @@ impl Spec {
 
     pub(super) const fn fails(mut self, errors: &'static [i32]) -> Self {
         self.world_errors = errors;
+        self
+    }
+
+    /// Errors whose meaning is not the usual one of their number.
+    pub(super) const fn means(mut self, errors: &'static [(i32, Failure)]) -> Self {
+        self.unusual_errors = errors;
         self
     }
 
@@ -509,6 +520,9 @@ impl Spec {
                     libc::EACCES,
                     libc::ELOOP,
                     libc::ENAMETOOLONG,
+                    libc::EIO,
+                    libc::ENOMEM,
+                    libc::ESTALE,
                 ]),
                 Type::Pid => errors.push(libc::ESRCH),
                 Type::Flags(_) | Type::Signal => errors.push(libc::EINVAL),
@@ -526,7 +540,7 @@ impl Spec {
             errors.push(libc::EINTR);
         }
         if self.returns == Return::Fd {
-            errors.extend([libc::EMFILE, libc::ENFILE]);
+            errors.extend([libc::EMFILE, libc::ENFILE, libc::ENOMEM]);
         }
         errors.extend_from_slice(self.world_errors);
         errors.sort_unstable();

@@ -1,6 +1,6 @@
 //! Waiting for descriptors, notification, asynchronous input and output.
 
-use libc::{EAGAIN, ENOSPC};
+use libc::{EAGAIN, EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, EPERM};
 
 use super::prelude::*;
 
@@ -21,10 +21,11 @@ pub(super) const CALLS: &[Spec] = &[
     .world(World::Schedule),
     sys!(206 io_setup(nr_events: UInt, ctx_idp: InOut(One(U64))) -> Zero)
         .stores(&[AddressSpace])
-        .fails(&[EAGAIN])
         .world(World::Address)
         .later(Later::Anytime)
-        .unsupported(ASYNCHRONOUS),
+        .unsupported(ASYNCHRONOUS)
+        .fails(&[EAGAIN, EINVAL, ENOMEM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(207 io_destroy(ctx_id: Address) -> Zero)
         .blocks()
         .stores(&[AddressSpace])
@@ -64,7 +65,7 @@ pub(super) const CALLS: &[Spec] = &[
     ) -> Zero)
     .loads(&[FdTable])
     .stores(&[Content(0)])
-    .fails(&[ENOSPC]),
+    .fails(&[EEXIST, EINVAL, ELOOP, ENOENT, ENOMEM, ENOSPC, EPERM]),
     sys!(253 inotify_init() -> Fd).stores(&[FdTable]),
     sys!(254 inotify_add_watch(
         fd: Fd, pathname: Path, mask: Flags(flags::INOTIFY_MASK)

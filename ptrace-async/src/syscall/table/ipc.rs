@@ -76,10 +76,11 @@ pub(super) const CALLS: &[Spec] = &[
     .blocks()
     .loads(&[Futex(0), Futex(4), Clock])
     .stores(&[Futex(0), Futex(4)])
-    .fails(&[EAGAIN, ETIMEDOUT])
     .world(World::Schedule)
     .rule(Rule::Futex)
-    .special(),
+    .special()
+    .fails(&[EAGAIN, ETIMEDOUT])
+    .means(&[(EAGAIN, Failure::Retried)]),
     sys!(220 semtimedop(
         semid: Int, sops: In(Many(Sembuf, Arg(2))), nsops: UInt, timeout: In(One(Timespec))
     ) -> Zero)

@@ -1,6 +1,9 @@
 //! The address space: mappings, protection, advice, NUMA placement.
 
-use libc::{EAGAIN, EIO, ENOMEM};
+use libc::{
+    EACCES, EAGAIN, EBUSY, EDQUOT, EEXIST, EINVAL, EIO, ENFILE, ENODEV, ENOMEM, ENOSPC, EOPNOTSUPP,
+    EOVERFLOW, EPERM, ETXTBSY,
+};
 
 use super::prelude::*;
 
@@ -11,9 +14,13 @@ pub(super) const CALLS: &[Spec] = &[
     ) -> Address)
     .loads(&[AddressSpace, FdTable, Limits])
     .stores(&[AddressSpace])
-    .fails(&[EAGAIN, ENOMEM])
     .world(World::Address)
-    .special(),
+    .special()
+    .fails(&[
+        EACCES, EAGAIN, EEXIST, EINVAL, ENFILE, ENODEV, ENOMEM, EOPNOTSUPP, EOVERFLOW, EPERM,
+        ETXTBSY,
+    ])
+    .means(&[(EAGAIN, Failure::Resource)]),
     sys!(10 mprotect(addr: Address, len: Size, prot: Flags(flags::PROT)) -> Zero)
         .loads(&[AddressSpace])
         .stores(&[AddressSpace])
@@ -35,13 +42,16 @@ pub(super) const CALLS: &[Spec] = &[
     ) -> Address)
     .loads(&[AddressSpace, Limits])
     .stores(&[AddressSpace])
-    .fails(&[EAGAIN, ENOMEM])
     .world(World::Address)
-    .special(),
+    .special()
+    .fails(&[EAGAIN, EINVAL, ENOMEM, EPERM])
+    .means(&[(EAGAIN, Failure::Resource)]),
     sys!(26 msync(addr: Address, length: Size, flags: Flags(flags::MSYNC)) -> Zero)
         .blocks()
         .loads(&[AddressSpace])
-        .stores(&[FileSystems]),
+        .stores(&[FileSystems])
+        .fails(&[EBUSY, EDQUOT, EINVAL, EIO, ENOMEM, ENOSPC])
+        .means(&[(ENOMEM, Failure::Fact)]),
     sys!(27 mincore(addr: Address, length: Size, vec: Out(Bytes(Pages(1)))) -> Zero)
         .loads(&[AddressSpace, Machine])
         .fails(&[EAGAIN, ENOMEM])
@@ -55,7 +65,8 @@ pub(super) const CALLS: &[Spec] = &[
     sys!(149 mlock(addr: Address, len: Size) -> Zero)
         .loads(&[AddressSpace, Limits])
         .stores(&[AddressSpace])
-        .fails(&[EAGAIN, ENOMEM]),
+        .fails(&[EAGAIN, EINVAL, ENOMEM, EPERM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(150 munlock(addr: Address, len: Size) -> Zero)
         .loads(&[AddressSpace])
         .stores(&[AddressSpace])
@@ -63,7 +74,8 @@ pub(super) const CALLS: &[Spec] = &[
     sys!(151 mlockall(flags: Flags(flags::MLOCKALL)) -> Zero)
         .loads(&[AddressSpace, Limits])
         .stores(&[AddressSpace])
-        .fails(&[EAGAIN, ENOMEM]),
+        .fails(&[EAGAIN, EINVAL, ENOMEM, EPERM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(152 munlockall() -> Zero).stores(&[AddressSpace]),
     sys!(216 remap_file_pages(
         addr: Address, size: Size, prot: Flags(flags::PROT), pgoff: Size,
@@ -111,7 +123,8 @@ pub(super) const CALLS: &[Spec] = &[
     sys!(325 mlock2(addr: Address, len: Size, flags: Flags(flags::MLOCK)) -> Zero)
         .loads(&[AddressSpace, Limits])
         .stores(&[AddressSpace])
-        .fails(&[EAGAIN, ENOMEM]),
+        .fails(&[EAGAIN, EINVAL, ENOMEM, EPERM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(329 pkey_mprotect(
         addr: Address, len: Size, prot: Flags(flags::PROT), pkey: Int
     ) -> Zero)

@@ -1,6 +1,11 @@
 //! Sockets.
 
-use libc::{EADDRINUSE, EAGAIN, ECONNREFUSED, ECONNRESET, EPIPE, ERANGE, ETIMEDOUT};
+use libc::{
+    EACCES, EADDRINUSE, EADDRNOTAVAIL, EAFNOSUPPORT, EAGAIN, EALREADY, ECONNABORTED, ECONNREFUSED,
+    ECONNRESET, EHOSTUNREACH, EINPROGRESS, EINTR, EINVAL, EISCONN, EMFILE, ENETUNREACH, ENFILE,
+    ENOBUFS, ENOMEM, ENOSPC, ENOTCONN, EPERM, EPIPE, EPROTONOSUPPORT, EPROTOTYPE, ERANGE, EROFS,
+    ETIMEDOUT,
+};
 
 use super::prelude::*;
 
@@ -8,21 +13,45 @@ pub(super) const CALLS: &[Spec] = &[
     sys!(41 socket(
         domain: Flags(flags::AF), kind: Flags(flags::SOCK), protocol: Int
     ) -> Fd)
-    .stores(&[FdTable]),
+    .stores(&[FdTable])
+    .fails(&[
+        EACCES,
+        EAFNOSUPPORT,
+        EINVAL,
+        ENOBUFS,
+        EPERM,
+        EPROTONOSUPPORT,
+    ]),
     sys!(42 connect(sockfd: Fd, addr: In(Sized(Sockaddr, Arg(2))), addrlen: UInt) -> Zero)
         .blocks()
         .loads(&[FdTable, Content(0), Network])
         .stores(&[Content(0), Network])
-        .fails(&[EAGAIN, ECONNREFUSED, ETIMEDOUT])
-        .world(World::Refuse),
+        .world(World::Refuse)
+        .fails(&[
+            EADDRINUSE,
+            EADDRNOTAVAIL,
+            EAGAIN,
+            EALREADY,
+            ECONNREFUSED,
+            ECONNRESET,
+            EHOSTUNREACH,
+            EINPROGRESS,
+            EISCONN,
+            ENETUNREACH,
+            EPERM,
+            EPROTOTYPE,
+            ETIMEDOUT,
+        ])
+        .means(&[(EINTR, Failure::Moment)]),
     sys!(43 accept(
         sockfd: Fd, addr: Out(Sized(Sockaddr, Pointed(2))), addrlen: InOut(One(U32))
     ) -> Fd)
     .blocks()
     .loads(&[FdTable, Content(0)])
     .stores(&[FdTable, Content(0)])
-    .fails(&[EAGAIN])
-    .world(World::Schedule),
+    .world(World::Schedule)
+    .fails(&[EAGAIN, ECONNABORTED, EINVAL, ENOBUFS])
+    .means(&[(EAGAIN, Failure::Retried)]),
     sys!(44 sendto(
         sockfd: Fd, buf: In(Bytes(Returned(2))), len: Size, flags: Flags(flags::MSG),
         dest_addr: In(Sized(Sockaddr, Arg(5))), addrlen: UInt
@@ -30,8 +59,9 @@ pub(super) const CALLS: &[Spec] = &[
     .blocks()
     .loads(&[FdTable])
     .stores(&[Content(0), Network])
-    .fails(&[EAGAIN, ECONNRESET, EPIPE])
-    .world(World::Count),
+    .world(World::Count)
+    .fails(&[EAGAIN, ECONNRESET, ENOBUFS, ENOTCONN, EPIPE])
+    .means(&[(EAGAIN, Failure::Retried)]),
     sys!(45 recvfrom(
         sockfd: Fd, buf: Out(Bytes(Returned(2))), len: Size, flags: Flags(flags::MSG),
         src_addr: Out(Sized(Sockaddr, Pointed(5))), addrlen: InOut(One(U32))
@@ -39,27 +69,38 @@ pub(super) const CALLS: &[Spec] = &[
     .blocks()
     .loads(&[FdTable, Content(0)])
     .stores(&[Content(0)])
-    .fails(&[EAGAIN, ECONNRESET])
-    .world(World::Count),
+    .world(World::Count)
+    .fails(&[EAGAIN, ECONNREFUSED, ECONNRESET, ENOTCONN])
+    .means(&[(EAGAIN, Failure::Retried)]),
     sys!(46 sendmsg(sockfd: Fd, msg: In(Message), flags: Flags(flags::MSG)) -> Count)
         .blocks()
         .loads(&[FdTable])
         .stores(&[Content(0), Network])
-        .fails(&[EAGAIN, ECONNRESET, EPIPE])
-        .world(World::Count),
+        .world(World::Count)
+        .fails(&[EAGAIN, ECONNRESET, ENOBUFS, ENOTCONN, EPIPE])
+        .means(&[(EAGAIN, Failure::Retried)]),
     sys!(47 recvmsg(sockfd: Fd, msg: Out(Message), flags: Flags(flags::MSG)) -> Count)
         .blocks()
         .loads(&[FdTable, Content(0)])
         .stores(&[Content(0), FdTable])
-        .fails(&[EAGAIN, ECONNRESET])
-        .world(World::Count),
+        .world(World::Count)
+        .fails(&[EAGAIN, ECONNREFUSED, ECONNRESET, ENOTCONN])
+        .means(&[(EAGAIN, Failure::Retried)]),
     sys!(48 shutdown(sockfd: Fd, how: Flags(flags::SHUTDOWN)) -> Zero)
         .loads(&[FdTable])
         .stores(&[Content(0)]),
     sys!(49 bind(sockfd: Fd, addr: In(Sized(Sockaddr, Arg(2))), addrlen: UInt) -> Zero)
         .loads(&[FdTable, Network, Cwd, Root])
         .stores(&[Content(0), Network])
-        .fails(&[EADDRINUSE]),
+        .fails(&[
+            EACCES,
+            EADDRINUSE,
+            EADDRNOTAVAIL,
+            EINVAL,
+            ENOSPC,
+            EPERM,
+            EROFS,
+        ]),
     sys!(50 listen(sockfd: Fd, backlog: Int) -> Zero)
         .loads(&[FdTable])
         .stores(&[Content(0), Network])
@@ -77,7 +118,8 @@ pub(super) const CALLS: &[Spec] = &[
     sys!(53 socketpair(
         domain: Flags(flags::AF), kind: Flags(flags::SOCK), protocol: Int, sv: Out(One(FdPair))
     ) -> Zero)
-    .stores(&[FdTable]),
+    .stores(&[FdTable])
+    .fails(&[EMFILE, ENFILE, ENOMEM]),
     sys!(54 setsockopt(
         sockfd: Fd, level: Flags(flags::SOL), optname: Int, optval: In(Bytes(Arg(4))),
         optlen: Int
@@ -97,8 +139,9 @@ pub(super) const CALLS: &[Spec] = &[
     .blocks()
     .loads(&[FdTable, Content(0)])
     .stores(&[FdTable, Content(0)])
-    .fails(&[EAGAIN])
-    .world(World::Schedule),
+    .world(World::Schedule)
+    .fails(&[EAGAIN, ECONNABORTED, EINVAL, ENOBUFS])
+    .means(&[(EAGAIN, Failure::Retried)]),
     sys!(299 recvmmsg(
         sockfd: Fd, msgvec: Out(Messages(2)), vlen: UInt, flags: Flags(flags::MSG),
         timeout: InOutWhen(When::Success, One(Timespec))
@@ -106,14 +149,16 @@ pub(super) const CALLS: &[Spec] = &[
     .blocks()
     .loads(&[FdTable, Content(0), Clock])
     .stores(&[Content(0), FdTable])
-    .fails(&[EAGAIN, ECONNRESET])
-    .world(World::Count),
+    .world(World::Count)
+    .fails(&[EAGAIN, ECONNREFUSED, ECONNRESET, ENOTCONN])
+    .means(&[(EAGAIN, Failure::Retried)]),
     sys!(307 sendmmsg(
         sockfd: Fd, msgvec: In(Messages(2)), vlen: UInt, flags: Flags(flags::MSG)
     ) -> Count)
     .blocks()
     .loads(&[FdTable])
     .stores(&[Content(0), Network])
-    .fails(&[EAGAIN, ECONNRESET, EPIPE])
-    .world(World::Count),
+    .world(World::Count)
+    .fails(&[EAGAIN, ECONNRESET, ENOBUFS, ENOTCONN, EPIPE])
+    .means(&[(EAGAIN, Failure::Retried)]),
 ];

@@ -14,6 +14,7 @@ macro_rules! sys {
 }
 pub(super) use sys;
 
+pub(super) use crate::syscall::failure::Failure;
 pub(super) use crate::syscall::flags;
 pub(super) use crate::syscall::layout::Layout::*;
 pub(super) use crate::syscall::model::Deterministic as World;

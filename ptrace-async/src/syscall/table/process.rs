@@ -1,7 +1,10 @@
 //! Processes and threads: creation, execution, end, identity, credentials,
 //! limits, scheduling.
 
-use libc::{EAGAIN, ECHILD, EIO, ENOEXEC, ENOMEM, EPERM, ETXTBSY};
+use libc::{
+    E2BIG, EACCES, EAGAIN, EBUSY, ECHILD, EINVAL, EIO, EISDIR, ELIBBAD, EMFILE, ENFILE, ENOEXEC,
+    ENOMEM, ENOSPC, EPERM, ETXTBSY, EUSERS,
+};
 
 use super::prelude::*;
 
@@ -16,24 +19,27 @@ pub(super) const CALLS: &[Spec] = &[
     ) -> Pid)
     .loads(&[Limits, AddressSpace, FdTable, SignalActions])
     .stores(&[Children])
-    .fails(&[EAGAIN, ENOMEM])
     .world(World::Pid)
     .rule(Rule::Clone)
     .later(Later::AtExit)
-    .special(),
+    .special()
+    .fails(&[EAGAIN, EINVAL, ENOMEM, ENOSPC, EPERM, EUSERS])
+    .means(&[(EAGAIN, Failure::Resource)]),
     sys!(57 fork() -> Pid)
         .loads(&[Limits, AddressSpace, FdTable, SignalActions])
         .stores(&[Children])
-        .fails(&[EAGAIN, ENOMEM])
         .world(World::Pid)
-        .special(),
+        .special()
+        .fails(&[EAGAIN, EINVAL, ENOMEM, ENOSPC, EPERM, EUSERS])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(58 vfork() -> Pid)
         .blocks()
         .loads(&[Limits, AddressSpace, FdTable, SignalActions])
         .stores(&[Children])
-        .fails(&[EAGAIN, ENOMEM])
         .world(World::Pid)
-        .special(),
+        .special()
+        .fails(&[EAGAIN, EINVAL, ENOMEM, ENOSPC, EPERM, EUSERS])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(59 execve(pathname: Path, argv: Strings, envp: Strings) -> Zero)
         .loads(&[Name(0), Node(0), Cwd, Root, Credentials, Limits])
         .stores(&[
@@ -45,8 +51,12 @@ pub(super) const CALLS: &[Spec] = &[
             Timers,
             Credentials,
         ])
-        .fails(&[EIO, ENOEXEC, ENOMEM, EPERM, ETXTBSY])
-        .special(),
+        .special()
+        .fails(&[
+            E2BIG, EAGAIN, EINVAL, EIO, EISDIR, ELIBBAD, EMFILE, ENFILE, ENOEXEC, ENOMEM, EPERM,
+            ETXTBSY,
+        ])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(60 exit(status: Int) -> Never)
         .stores(&[Myself, AddressSpace, FdTable])
         .special(),
@@ -77,7 +87,8 @@ pub(super) const CALLS: &[Spec] = &[
     sys!(104 getgid() -> Id).loads(&[Credentials]),
     sys!(105 setuid(uid: Uid) -> Zero)
         .stores(&[Credentials])
-        .fails(&[EAGAIN, EPERM]),
+        .fails(&[EAGAIN, EPERM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(106 setgid(gid: Gid) -> Zero)
         .stores(&[Credentials])
         .fails(&[EPERM]),
@@ -99,7 +110,8 @@ pub(super) const CALLS: &[Spec] = &[
         .world(World::Pid),
     sys!(113 setreuid(ruid: Uid, euid: Uid) -> Zero)
         .stores(&[Credentials])
-        .fails(&[EAGAIN, EPERM]),
+        .fails(&[EAGAIN, EPERM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(114 setregid(rgid: Gid, egid: Gid) -> Zero)
         .stores(&[Credentials])
         .fails(&[EPERM]),
@@ -110,7 +122,8 @@ pub(super) const CALLS: &[Spec] = &[
         .fails(&[EPERM]),
     sys!(117 setresuid(ruid: Uid, euid: Uid, suid: Uid) -> Zero)
         .stores(&[Credentials])
-        .fails(&[EAGAIN, EPERM]),
+        .fails(&[EAGAIN, EPERM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(118 getresuid(
         ruid: Out(One(U32)), euid: Out(One(U32)), suid: Out(One(U32))
     ) -> Zero)
@@ -273,9 +286,9 @@ pub(super) const CALLS: &[Spec] = &[
     .loads(&[Scheduling]),
     sys!(317 seccomp(operation: Flags(flags::SECCOMP), flags: UInt, args: Address) -> Value)
         .stores(&[Myself])
-        .fails(&[EPERM])
         .rule(Rule::Seccomp)
-        .special(),
+        .special()
+        .fails(&[EACCES, EBUSY, EINVAL, ENOMEM, EPERM]),
     sys!(322 execveat(
         dirfd: DirFd, pathname: Path, argv: Strings, envp: Strings, flags: Flags(flags::AT)
     ) -> Zero)
@@ -289,8 +302,12 @@ pub(super) const CALLS: &[Spec] = &[
         Timers,
         Credentials,
     ])
-    .fails(&[EIO, ENOEXEC, ENOMEM, EPERM, ETXTBSY])
-    .special(),
+    .special()
+    .fails(&[
+        E2BIG, EAGAIN, EINVAL, EIO, EISDIR, ELIBBAD, EMFILE, ENFILE, ENOEXEC, ENOMEM, EPERM,
+        ETXTBSY,
+    ])
+    .means(&[(EAGAIN, Failure::Resource)]),
     sys!(324 membarrier(cmd: Flags(flags::MEMBARRIER), flags: UInt, cpu_id: Int) -> Value)
         .stores(&[Myself]),
     sys!(334 rseq(rseq: Address, rseq_len: UInt, flags: UInt, sig: Word) -> Zero)
@@ -303,11 +320,12 @@ pub(super) const CALLS: &[Spec] = &[
     sys!(435 clone3(cl_args: In(Sized(CloneArgs, Arg(1))), size: Size) -> Pid)
         .loads(&[Limits, AddressSpace, FdTable, SignalActions])
         .stores(&[Children])
-        .fails(&[EAGAIN, ENOMEM])
         .world(World::Pid)
         .rule(Rule::Clone3)
         .later(Later::AtExit)
-        .special(),
+        .special()
+        .fails(&[EAGAIN, EINVAL, ENOMEM, ENOSPC, EPERM, EUSERS])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(438 pidfd_getfd(pidfd: Fd, targetfd: Int, flags: Flags(flags::PLAIN)) -> Fd)
         .loads(&[FdTable, Process(0)])
         .stores(&[FdTable])

@@ -39,11 +39,13 @@ pub(super) const CALLS: &[Spec] = &[
     .blocks()
     .loads(&[PendingSignals, Clock])
     .stores(&[PendingSignals])
+    .world(World::Schedule)
     .fails(&[EAGAIN])
-    .world(World::Schedule),
+    .means(&[(EAGAIN, Failure::Retried)]),
     sys!(129 rt_sigqueueinfo(tgid: Pid, sig: Signal, info: In(One(Siginfo))) -> Zero)
         .stores(&[Process(0), PendingSignals])
-        .fails(&[EAGAIN, EPERM]),
+        .fails(&[EAGAIN, EPERM])
+        .means(&[(EAGAIN, Failure::Resource)]),
     sys!(130 rt_sigsuspend(mask: In(One(Sigset)), sigsetsize: Size) -> Never)
         .blocks()
         .loads(&[PendingSignals])
@@ -76,7 +78,8 @@ pub(super) const CALLS: &[Spec] = &[
         tgid: Pid, tid: Pid, sig: Signal, info: In(One(Siginfo))
     ) -> Zero)
     .stores(&[Process(1), PendingSignals])
-    .fails(&[EAGAIN, EPERM]),
+    .fails(&[EAGAIN, EPERM])
+    .means(&[(EAGAIN, Failure::Resource)]),
     sys!(424 pidfd_send_signal(
         pidfd: Fd, sig: Signal, info: In(One(Siginfo)), flags: Flags(flags::PLAIN)
     ) -> Zero)

@@ -1,7 +1,7 @@
 //! The machine and the system: names, mounts, modules, power, security,
 //! measurement, randomness.
 
-use libc::{EAGAIN, EBUSY, EPERM};
+use libc::{EAGAIN, EBUSY, EINVAL, EMFILE, ENODEV, ENOSPC, ENOTBLK, EPERM, EROFS};
 
 use super::prelude::*;
 
@@ -24,11 +24,12 @@ pub(super) const CALLS: &[Spec] = &[
         .loads(&[Machine])
         .world(World::Machine)
         .rule(Rule::SysFs),
-    sys!(153 vhangup() -> Zero).stores(&[Groups]).fails(&[EPERM]),
+    sys!(153 vhangup() -> Zero).stores(&[Groups])
+        .fails(&[EPERM]),
     sys!(155 pivot_root(new_root: Path, put_old: Path) -> Zero)
         .loads(&[Name(0), Name(1), Mounts])
         .stores(&[Mounts, Root, Cwd])
-        .fails(&[EBUSY, EPERM]),
+        .fails(&[EBUSY, EINVAL, EPERM]),
     sys!(156 _sysctl() -> NoSys),
     sys!(162 sync() -> Zero).blocks().stores(&[FileSystems]),
     sys!(163 acct(filename: Path) -> Zero)
@@ -43,11 +44,11 @@ pub(super) const CALLS: &[Spec] = &[
         .blocks()
         .loads(&[Name(1), Cwd, Root])
         .stores(&[Mounts])
-        .fails(&[EBUSY, EPERM]),
+        .fails(&[EBUSY, EINVAL, EMFILE, ENODEV, ENOSPC, ENOTBLK, EPERM, EROFS]),
     sys!(166 umount2(target: Path, flags: Flags(flags::UMOUNT)) -> Zero)
         .loads(&[Name(0), Cwd, Root])
         .stores(&[Mounts])
-        .fails(&[EAGAIN, EBUSY, EPERM]),
+        .fails(&[EAGAIN, EBUSY, EINVAL, EPERM]),
     sys!(167 swapon(path: Path, swapflags: UInt) -> Zero)
         .loads(&[Name(0), Node(0)])
         .stores(&[Machine])
@@ -162,7 +163,8 @@ pub(super) const CALLS: &[Spec] = &[
         .loads(&[FdTable, Name(1), Name(3), Cwd, Root])
         .stores(&[Mounts])
         .fails(&[EBUSY, EPERM]),
-    sys!(430 fsopen(fsname: Text, flags: UInt) -> Fd).stores(&[FdTable]).fails(&[EPERM]),
+    sys!(430 fsopen(fsname: Text, flags: UInt) -> Fd).stores(&[FdTable])
+        .fails(&[EPERM]),
     sys!(431 fsconfig(fd: Fd, cmd: UInt, key: Text, value: Address, aux: Int) -> Zero)
         .blocks()
         .loads(&[FdTable])

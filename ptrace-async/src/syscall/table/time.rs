@@ -1,6 +1,6 @@
 //! Clocks, sleeping, timers.
 
-use libc::{EAGAIN, EPERM};
+use libc::{EAGAIN, EINVAL, ENOMEM, EPERM};
 
 use super::prelude::*;
 
@@ -46,7 +46,8 @@ pub(super) const CALLS: &[Spec] = &[
         clockid: Flags(flags::CLOCK), sevp: In(One(Sigevent)), timerid: Out(One(I32))
     ) -> Zero)
     .stores(&[Timers])
-    .fails(&[EAGAIN]),
+    .fails(&[EAGAIN, EINVAL, ENOMEM])
+    .means(&[(EAGAIN, Failure::Resource)]),
     sys!(223 timer_settime(
         timerid: Int, flags: Flags(flags::TIMER), new_value: In(One(Itimerspec)),
         old_value: Out(One(Itimerspec))
