@@ -92,9 +92,9 @@ impl Session {
         let mut tasks = self.tasks.iter();
         tasks.any(|task| {
             let pending = task.pending.as_ref();
-            pending.is_some_and(|(_, before)| {
+            pending.is_some_and(|call| {
                 let above = |changed: &FilePath| path.starts_with(changed.as_path());
-                before.iter().any(|(changed, _)| above(changed))
+                call.before.iter().any(|(changed, _)| above(changed))
             })
         })
     }
@@ -195,7 +195,7 @@ impl Session {
         self.outputs.is_in_flight(path)
             || self.tasks.iter().any(|task| {
                 let pending = task.pending.as_ref();
-                let file = pending.and_then(|(pending, _)| pending.writes_to());
+                let file = pending.and_then(|call| call.pending.as_ref()?.writes_to());
                 file.is_some_and(|file| self.descriptions.resource(file.id) == Some(path))
             })
     }

@@ -218,6 +218,9 @@ impl Session {
             Some(task) if !task.skipped => task.unit,
             _ => return,
         };
+        if call.value() < 0 || writes(call.invocation().nr) {
+            self.returned(tid, &call.invocation(), call.value(), call);
+        }
         let is_applied = self.opens_as_before(tid, unit, call)
             || self.reads_its_own(tid, unit, call)
             || self.asks_again(tid, unit, call);

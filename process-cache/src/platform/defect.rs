@@ -40,6 +40,8 @@ defects! {
     TimeEffect = "drop-time-effect",
     OutsiderOutput = "trust-outsiders",
     ForeignNamespace = "skip-in-namespaces",
+    KilledOutside = "trust-killed",
+    MomentFailure = "trust-moment-failures",
 }
 
 /// Whether this defect is switched on.

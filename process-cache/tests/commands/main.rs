@@ -12,6 +12,7 @@ mod hits;
 mod limits;
 mod lookups;
 mod misses;
+mod moments;
 mod namespaces;
 mod outsiders;
 mod places;

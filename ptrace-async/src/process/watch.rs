@@ -23,14 +23,15 @@
 //!   process itself took is noise to every tool.
 //! - State that a child inherits and a tool knows from its start: ids, limits, signal
 //!   masks, `getcwd`, the process group.
-//! - `fsync` and the like: durability is not visible.
+//!
+//! These calls stop only because they may fail for a reason that a later run does not meet
+//! ([`Failure`](crate::syscall::Failure)): locks, `fork` and its kin, `fsync` and its kin.
+//!
 //!
 //! A test compares this list with the loads and stores of the [syscall
 //! table](crate::syscall).
 
-use super::commands::{
-    FIONREAD, HARMLESS_FCNTL, NEW_NAMESPACES, PR_SET_VMA, TCGETS, TCGETS2, TIOCGWINSZ,
-};
+use super::commands::{FIONREAD, HARMLESS_FCNTL, PR_SET_VMA, TCGETS, TCGETS2, TIOCGWINSZ};
 use super::nr;
 use crate::filter::{Compare, Filter, Rule, Test};
 use crate::unstopped::{NEEDED, PERFORMED};
@@ -214,10 +215,6 @@ const CLOCKS: Condition = Condition {
         differs(0, libc::CLOCK_THREAD_CPUTIME_ID as u32),
     ]],
 };
-const CLONES: Condition = Condition {
-    // CLONE_PIDFD, CLONE_PARENT, CLONE_UNTRACED, and namespaces.
-    any: &[&[any_of(0, 0x1000 | 0x8000 | 0x0080_0000 | NEW_NAMESPACES)]],
-};
 const SETS_LIMIT: Condition = Condition {
     // A new limit, or somebody else's.
     any: &[&[differs(2, 0)], &[differs(0, 0)]],
@@ -258,7 +255,7 @@ pub fn watch(nr: u64) -> Watch {
         nr::mmap => Watch::If(MAPS),
         nr::ioctl => Watch::If(CONTROLS),
         nr::fcntl => Watch::If(FCNTLS),
-        nr::flock => Watch::Entry,
+        nr::flock => Watch::Exit,
 
         // Lookups.
         nr::stat | nr::lstat | nr::fstat | nr::newfstatat | nr::statx => Watch::Entry,
@@ -284,7 +281,8 @@ pub fn watch(nr: u64) -> Watch {
         nr::utime | nr::utimes | nr::futimesat | nr::utimensat => Watch::Exit,
 
         // Descriptors.
-        nr::close | nr::close_range => Watch::Entry,
+        nr::close => Watch::Exit,
+        nr::close_range => Watch::Entry,
         nr::dup | nr::dup2 | nr::dup3 => Watch::Exit,
         nr::pipe | nr::pipe2 | nr::socketpair => Watch::Exit,
         nr::epoll_create | nr::epoll_create1 | nr::eventfd | nr::eventfd2 => Watch::Exit,
@@ -306,8 +304,7 @@ pub fn watch(nr: u64) -> Watch {
 
         // Processes and places.
         nr::execve | nr::execveat => Watch::Exit,
-        nr::clone => Watch::If(CLONES),
-        nr::clone3 => Watch::Exit,
+        nr::fork | nr::vfork | nr::clone | nr::clone3 => Watch::Exit,
         nr::unshare | nr::setns => Watch::Exit,
         nr::chdir | nr::fchdir | nr::chroot | nr::pivot_root => Watch::Exit,
         nr::umask => Watch::Entry,
@@ -346,7 +343,7 @@ pub fn watch(nr: u64) -> Watch {
 
         // Memory of the process, and how it runs.
         nr::brk | nr::munmap | nr::mremap | nr::mprotect | nr::madvise => Watch::Never,
-        nr::remap_file_pages | nr::msync | nr::mincore | nr::mseal => Watch::Never,
+        nr::remap_file_pages | nr::mincore | nr::mseal => Watch::Never,
         nr::mlock | nr::mlock2 | nr::munlock | nr::mlockall | nr::munlockall => Watch::Never,
         nr::pkey_mprotect | nr::pkey_alloc | nr::pkey_free => Watch::Never,
         nr::mbind | nr::set_mempolicy | nr::get_mempolicy => Watch::Never,
@@ -375,7 +372,6 @@ pub fn watch(nr: u64) -> Watch {
         nr::timerfd_settime | nr::timerfd_gettime => Watch::Never,
 
         // Values that are known from the start, or noise.
-        nr::fork | nr::vfork => Watch::Never,
         nr::getpid | nr::getppid | nr::gettid | nr::getpgrp | nr::getpgid => Watch::Never,
         nr::getsid | nr::getuid | nr::geteuid | nr::getgid | nr::getegid => Watch::Never,
         nr::getresuid | nr::getresgid | nr::getgroups | nr::capget => Watch::Never,
@@ -383,8 +379,8 @@ pub fn watch(nr: u64) -> Watch {
         nr::clock_getres => Watch::Never,
 
         // Durability and hints.
-        nr::sync | nr::syncfs | nr::fsync | nr::fdatasync | nr::sync_file_range => Watch::Never,
-        nr::readahead | nr::fadvise64 => Watch::Never,
+        nr::msync | nr::syncfs | nr::fsync | nr::fdatasync | nr::sync_file_range => Watch::Exit,
+        nr::sync | nr::readahead | nr::fadvise64 => Watch::Never,
 
         // Cannot be followed, reported with its reason.
         nr::ptrace | nr::process_vm_writev | nr::process_madvise => Watch::Entry,

@@ -185,7 +185,7 @@ impl Session {
         self.tasks.iter().any(|task| {
             let pending = task.pending.as_ref();
             !self.is_within(task.unit, unit.id)
-                && pending.is_some_and(|(_, before)| before.iter().any(|(p, _)| p == path))
+                && pending.is_some_and(|call| call.before.iter().any(|(p, _)| p == path))
         })
     }
 

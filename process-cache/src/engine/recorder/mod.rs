@@ -8,6 +8,8 @@
 //! **Invariant:** an event without a case here is an uncacheable reason. No event is ignored
 //! because it is unknown.
 
+mod ends;
+mod failures;
 mod lookup;
 mod machine;
 mod observe;
@@ -16,6 +18,7 @@ mod scripts;
 mod stream;
 mod tree;
 
+pub(crate) use self::failures::{can_be_full, makes_task};
 use crate::engine::session::{Before, Session};
 use crate::key::rights;
 use crate::model::fact::{Answer, TimeUse};
@@ -205,7 +208,10 @@ impl Session {
                     self.state_changed(unit, what);
                 }
             }
-            IoEvent::SignalSent { target, .. } => self.signalled(unit, target),
+            IoEvent::SignalSent { target, signal } => {
+                self.note_kill(tid, target, signal);
+                self.signalled(unit, target);
+            }
             IoEvent::Network { what, file } => self.used_network(unit, what, file.as_deref()),
             IoEvent::Channel { read, write } => {
                 self.descriptions.set_owner(read.id, unit);

@@ -20,6 +20,7 @@ use ptrace_async::process::Pending;
 use smallvec::SmallVec;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 
 /// Most bytes that the kernel writes in one call (write(2), "NOTES").
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
@@ -67,6 +68,20 @@ impl Session {
         }
     }
 
+    /// Returns the file that a write goes to, if the unit opened it itself.
+    pub fn written_own(
+        &self,
+        tid: Tid,
+        call: &Invocation,
+        pending: Option<&Pending>,
+    ) -> Option<Rc<OpenFile>> {
+        let file = pending
+            .filter(|_| call.nr == libc::SYS_write as u64)?
+            .writes_to()?;
+        let unit = self.unit_of(tid)?;
+        self.is_own(unit, &file).then_some(file)
+    }
+
     /// Handles a write to a file that the unit opened itself. Only the write matters, not the
     /// number of bytes. Returns the remaining work for the syscall exit.
     pub fn write_own(
@@ -76,15 +91,10 @@ impl Session {
         pending: Option<Pending>,
         memory: &dyn Memory,
     ) -> Option<Pending> {
-        let pending = pending?;
-        let own = call.nr == libc::SYS_write as u64
-            && pending.writes_to().is_some_and(|file| {
-                let unit = self.unit_of(tid);
-                unit.is_some_and(|unit| self.is_own(unit, &file))
-            });
-        if !own {
-            return Some(pending);
+        if self.written_own(tid, call, pending.as_ref()).is_none() {
+            return pending;
         }
+        let pending = pending?;
         let length = call.args[2].min(MOST_AT_ONCE).cast_signed();
         let mut events = SmallVec::new();
         self.model.exit(tid, pending, length, memory, &mut events);

@@ -42,8 +42,8 @@ pub(super) use self::outputs::{Compared, FileState, is_same};
 pub use self::settings::Settings;
 use self::shared_files::SharedFiles;
 pub(super) use self::shared_files::names_in;
-pub(super) use self::tasks::Task;
 use self::tasks::Tasks;
+pub(super) use self::tasks::{AwaitedCall, Kill, Task};
 
 /// Smaller files are digested on the calling thread (bytes).
 const AT_ONCE: i64 = 16 << 10;
@@ -106,6 +106,10 @@ pub struct Session {
     pub(super) front: Tid,
     /// The first process.
     pub(super) first: Tid,
+    /// SIGKILLs that traced processes sent.
+    pub(super) kills: Vec<Kill>,
+    /// Whether clone3(2) exists here, once a process has called it.
+    pub(super) has_clone3: Option<bool>,
     /// Number of units skipped inside the run.
     skipped: u32,
     seq: u64,
@@ -145,6 +149,8 @@ impl Session {
             command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
             first: 0,
+            kills: Vec::new(),
+            has_clone3: None,
             skipped: 0,
             seq: 1,
         }

@@ -1,11 +1,13 @@
 //! Traced tasks and their processes.
 
 use ptrace_async::event::Tid;
+use ptrace_async::invocation::Invocation;
 use ptrace_async::process::Pending;
 use rustc_hash::FxHashMap;
 
 use super::Before;
 use crate::key::Known;
+use crate::model::outcome::Ending;
 use crate::model::unit_id::UnitId;
 
 /// A traced task.
@@ -14,8 +16,8 @@ pub(crate) struct Task {
     pub(crate) unit: UnitId,
     /// Its process.
     pub(crate) process: Tid,
-    /// A call between its entry and its exit, and the metadata before it.
-    pub(crate) pending: Option<(Pending, Before)>,
+    /// A call between its entry and its exit.
+    pub(crate) pending: Option<AwaitedCall>,
     /// Whether it runs the stand-in of a skipped program, so that nothing is observed.
     pub(crate) skipped: bool,
     /// Whether its last exit stop was seen.
@@ -38,6 +40,36 @@ impl Task {
     }
 }
 
+/// A call whose exit stop was asked for.
+pub(crate) struct AwaitedCall {
+    /// The call.
+    pub(crate) call: Invocation,
+    /// What the process model does at its exit; `None` if only the result matters.
+    pub(crate) pending: Option<Pending>,
+    /// Metadata of the files that it changes, before it.
+    pub(crate) before: Before,
+}
+
+/// A SIGKILL that a traced process sends.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Kill {
+    /// The unit of the sender.
+    pub(crate) sender: UnitId,
+    /// Its target as kill(2) takes it, with a group instead of 0.
+    pub(crate) target: Tid,
+}
+
+impl Kill {
+    /// Whether it ends this process, which is in this group.
+    pub(crate) fn hits(&self, process: Tid, group: Option<Tid>) -> bool {
+        match self.target {
+            -1 => true,
+            target if target < 0 => Some(-target) == group,
+            target => target == process,
+        }
+    }
+}
+
 /// A traced process.
 #[derive(Debug, Default)]
 pub(crate) struct Process {
@@ -50,6 +82,10 @@ pub(crate) struct Process {
     pub(crate) units: Vec<UnitId>,
     /// The last signal that it got, if the kernel sent it.
     pub(crate) kernel_signal: Option<i32>,
+    /// The signals that were seen before they reached it, one bit each.
+    pub(crate) seen_signals: u64,
+    /// How its stand-in ends, if its program was skipped.
+    pub(crate) stand_in: Option<Ending>,
     /// Whether it, or an ancestor, made system calls that were not followed. Then the model does
     /// not know its descriptors and directory.
     pub(crate) unseen: bool,
@@ -129,6 +165,13 @@ impl Tasks {
     /// Returns the process with this id, which is created if it is new.
     pub(crate) fn process_or_new(&mut self, process: Tid) -> &mut Process {
         self.processes.entry(process).or_default()
+    }
+
+    /// Notes that a signal is about to reach a process.
+    pub(crate) fn note_signal(&mut self, process: Tid, signal: i32) {
+        if let Some(process) = self.processes.get_mut(&process) {
+            process.seen_signals |= 1_u64.checked_shl(signal as u32).unwrap_or(0);
+        }
     }
 
     /// Removes a process.

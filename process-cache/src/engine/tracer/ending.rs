@@ -35,6 +35,7 @@ impl Tracer {
                 return;
             }
             let (process, unit) = (task.process, task.unit);
+            session.note_end(tid, status);
             let Some(entry) = session.tasks.process_mut(process) else {
                 return;
             };
@@ -54,6 +55,7 @@ impl Tracer {
             let unclear = other.is_some_and(|other| other != status);
             let units = std::mem::take(&mut entry.units);
             session.tasks.remove_process(process);
+            session.forget_kills(process);
             if unclear && let Some(id) = units.last() {
                 session.mark_uncacheable(
                     *id,
@@ -185,13 +187,12 @@ impl Tracer {
             let mut session = self.session.borrow_mut();
             let session = &mut *session;
             match session.tasks.get(tid) {
+                // An end by a signal is judged by `left`.
                 Some(task) if !task.left => {
                     let unit = task.unit;
-                    session.mark_uncacheable(
-                        unit,
-                        "was killed by SIGKILL, or with its parent",
-                        true,
-                    );
+                    if status & 0x7f == 0 {
+                        session.mark_uncacheable_upwards(unit, "a process ended without a trace");
+                    }
                     true
                 }
                 _ => false,

@@ -13,18 +13,21 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use ptrace_async::event::{IoEvent, Tid};
+use ptrace_async::invocation::Invocation;
 use ptrace_async::process::Pending;
 use ptrace_async::runtime::{Handle, Posthook, Prehook, Running, Signal, Started, Stop, Tracee};
 use smallvec::SmallVec;
 
 use self::execution::{Attempt, Next};
-use crate::engine::session::{Before, Session, Task};
+use crate::engine::recorder::{can_be_full, makes_task};
+use crate::engine::session::{AwaitedCall, Before, Session, Task};
 use crate::engine::unit::Unit;
 use crate::engine::unit::{OUTSIDE, UNHEARD};
 use crate::key::{KeyError, Keyed};
 use crate::model::fact::Digest;
 use crate::model::miss::Missed;
 use crate::model::outcome::Ending;
+use crate::platform::defect::{Defect, planted};
 
 /// A message to the process that waits for the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -72,6 +75,8 @@ impl Tracer {
             self.adopt(tid);
         }
         let mut next: Option<Next> = None;
+        // The call that is about to make a task.
+        let mut making: Option<Invocation> = None;
         let mut running = tracee.resume();
         if is_first {
             // The task installs its filter meanwhile, on another CPU if there is one. A notice
@@ -83,17 +88,22 @@ impl Tracer {
             let tid = running.tid();
             let mut stop = running.stop().await;
             self.catch_up(tid);
+            if let Some(call) = making.take() {
+                self.made(tid, &call, &stop);
+            }
             self.settle(tid);
             running = loop {
                 break match stop {
-                    Stop::Prehook(tracee) => match self.prehook(tracee, &mut next).await {
-                        Onward::Running(running) => running,
-                        Onward::Stopped(instead) => {
-                            stop = instead;
-                            continue;
+                    Stop::Prehook(tracee) => {
+                        match self.prehook(tracee, &mut next, &mut making).await {
+                            Onward::Running(running) => running,
+                            Onward::Stopped(instead) => {
+                                stop = instead;
+                                continue;
+                            }
+                            Onward::Detached => return,
                         }
-                        Onward::Detached => return,
-                    },
+                    }
                     Stop::Posthook(tracee) => self.posthook(tracee),
                     Stop::Exec(tracee) => self.executed(tracee, tid, next.take()),
                     Stop::Spawned(tracee) => {
@@ -222,7 +232,30 @@ impl Tracer {
         }
     }
 
-    async fn prehook(&self, mut tracee: Tracee<Prehook>, next: &mut Option<Next>) -> Onward {
+    /// Handles the stop after a call that makes a task: the kernel reports the new task first.
+    fn made(&self, tid: Tid, call: &Invocation, stop: &Stop) {
+        let result = |regs: std::io::Result<libc::user_regs_struct>| {
+            regs.ok().map(|regs| regs.rax.cast_signed())
+        };
+        let result = match stop {
+            Stop::Spawned(_) => return self.session.borrow_mut().made_task(call),
+            Stop::PreExit(_) | Stop::Exited(_) | Stop::Killed { .. } | Stop::Superseded => return,
+            Stop::Posthook(tracee) => Some(tracee.value()),
+            Stop::Signal(tracee) => result(tracee.registers()),
+            Stop::GroupStop(tracee) => result(tracee.registers()),
+            Stop::Interrupted(tracee) => result(tracee.registers()),
+            Stop::Prehook(_) | Stop::Exec(_) => None,
+        };
+        let mut session = self.session.borrow_mut();
+        session.made_no_task(tid, call, result);
+    }
+
+    async fn prehook(
+        &self,
+        mut tracee: Tracee<Prehook>,
+        next: &mut Option<Next>,
+        making: &mut Option<Invocation>,
+    ) -> Onward {
         // An error means that the tracee is gone, which its next stop reports.
         let _ = tracee.keep_traced();
         let tracee = match tracee.emulate_ptrace().await {
@@ -257,6 +290,7 @@ impl Tracer {
                 return Onward::Running(tracee.resume());
             }
             session.may_set_limits(tid, &call);
+            session.note_suicide(tid, &call);
             session.locator.revalidate_directories();
             session.model.entry(tid, &call, &tracee, &mut events)
         };
@@ -276,11 +310,18 @@ impl Tracer {
             _ => None,
         });
         let pending;
+        let mut shows_result = false;
         {
             let mut session = self.session.borrow_mut();
             let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
             for event in events {
                 session.apply(tid, &before, event, &read);
+            }
+            let own = session.written_own(tid, &call, entry.pending.as_ref());
+            shows_result |= own.is_some_and(|file| can_be_full(&file));
+            if makes_task(&call) {
+                *making = Some(call);
+                shows_result |= session.awaits_task(&call, &tracee);
             }
             pending = session.write_own(tid, &call, entry.pending, &tracee);
         }
@@ -320,8 +361,13 @@ impl Tracer {
         }
         let mut session = self.session.borrow_mut();
         if let Some(task) = session.tasks.get_mut(tid) {
-            task.pending = pending.map(|pending| (pending, before));
-            if task.pending.is_some() || is_execution {
+            let is_awaited = pending.is_some() || shows_result || is_execution;
+            task.pending = is_awaited.then_some(AwaitedCall {
+                call,
+                pending,
+                before,
+            });
+            if is_awaited {
                 return Onward::Running(tracee.resume_to_exit());
             }
         }
@@ -353,17 +399,25 @@ impl Tracer {
         let changes = {
             let session = self.session.borrow();
             let pending = session.tasks.get(tid).map(|task| &task.pending);
-            matches!(pending, Some(Some((_, before))) if !before.is_empty())
+            matches!(pending, Some(Some(awaited)) if !awaited.before.is_empty())
         };
         if changes {
             self.catch_up_all();
         }
         let mut session = self.session.borrow_mut();
         let session = &mut *session;
-        if let Some((pending, before)) = session
+        let awaited = session
             .tasks
             .get_mut(tid)
-            .and_then(|task| task.pending.take())
+            .and_then(|task| task.pending.take());
+        if let Some(awaited) = &awaited {
+            session.returned(tid, &awaited.call, tracee.value(), &tracee);
+        }
+        if let Some(AwaitedCall {
+            pending: Some(pending),
+            before,
+            ..
+        }) = awaited
         {
             let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
             let written = pending.writes_to();
@@ -402,7 +456,20 @@ impl Tracer {
         if let Some(entry) = session.tasks.process_mut(process) {
             entry.kernel_signal = (info.si_code == libc::SI_KERNEL).then_some(signal);
         }
+        session.tasks.note_signal(process, signal);
         match signal {
+            // A mapped file was shortened, its disk was full, or memory failed. Only a misaligned
+            // access is the program's own.
+            libc::SIGBUS
+                if (1..libc::SI_KERNEL).contains(&info.si_code)
+                    && info.si_code != libc::BUS_ADRALN
+                    && !planted(Defect::KilledOutside) =>
+            {
+                session.mark_uncacheable_upwards(
+                    unit,
+                    "received SIGBUS: a mapped file was shortened, or its disk is full",
+                );
+            }
             libc::SIGCHLD | libc::SIGWINCH | libc::SIGURG => {}
             libc::SIGPIPE => {
                 let file = tracee

@@ -18,7 +18,11 @@ impl Tracer {
             session.outputs.end_writes(tid);
             session.settle_outputs();
             // The file may have been changed by the call that is about to be reported.
-            let pending = session.tasks.get(tid).map(|task| task.pending.is_some());
+            let task = session.tasks.get(tid);
+            let pending = task.map(|task| {
+                let call = task.pending.as_ref();
+                call.is_some_and(|call| call.pending.is_some())
+            });
             match pending {
                 Some(false) => session.changed_in_hand(tid),
                 _ => return,

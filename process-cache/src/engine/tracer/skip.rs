@@ -117,6 +117,9 @@ impl Tracer {
             if let Some(task) = session.tasks.get_mut(tid) {
                 task.skipped = true;
             }
+            if let Some(process) = session.tasks.process_of_mut(tid) {
+                process.stand_in = Some(outcome.ending);
+            }
             session.report_skipped((tid, unit), &outcome, (argv, keyed), asked, &stream);
         }
         let stop = tracee.resume_to_exit().stop().await;

@@ -25,14 +25,14 @@ pub(super) fn read_from_now_on(fd: i32, file: Rc<OpenFile>) -> Option<IoEvent> {
 }
 
 impl EntryContext<'_> {
-    /// The descriptor is closed even if close(2) returns an error, so its exit is not
-    /// needed. The number cannot be reused before that.
+    /// The descriptor is closed even if close(2) returns an error, and its number cannot be
+    /// reused before that. Some file systems report there that written bytes were lost.
     pub(super) fn close(&mut self) -> Option<ExitStep> {
         let fd = self.int(0);
-        if let Some(table) = self.model.table_mut(self.tid) {
-            table.close(fd);
-        }
-        None
+        let table = self.model.table_mut(self.tid)?;
+        let was_written = table.get(fd).is_some_and(|slot| keeps_bytes(&slot.file));
+        table.close(fd);
+        was_written.then_some(ExitStep::Result)
     }
 
     pub(super) fn close_range(&mut self) -> Option<ExitStep> {
@@ -179,6 +179,13 @@ impl EntryContext<'_> {
         let new = NewDescription::anonymous(FileKind::Anon("pidfd"), nonblocking);
         self.create(new, true, Report::Nothing)
     }
+}
+
+/// Whether a description may hold bytes for a disk.
+fn keeps_bytes(file: &OpenFile) -> bool {
+    let regular = matches!(file.kind, FileKind::Opened | FileKind::Regular);
+    let path = file.path.as_deref();
+    file.writable && regular && path.is_none_or(|path| !path.starts_with("/dev"))
 }
 
 /// Sets the given status flags. Changed flags of an inherited description outlive the

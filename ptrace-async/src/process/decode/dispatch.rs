@@ -137,6 +137,9 @@ impl EntryContext<'_> {
             nr::epoll_ctl => self.epoll_ctl(),
             nr::mmap => self.mmap(),
             nr::flock => self.lock(),
+            nr::fsync | nr::fdatasync | nr::syncfs | nr::sync_file_range | nr::msync => {
+                Some(ExitStep::Result)
+            }
             nr::ioctl => self.ioctl(),
 
             // Descriptors.
@@ -213,6 +216,8 @@ impl EntryContext<'_> {
             nr::execveat => self.exec(self.int(0), a[1], (a[2], a[3]), self.int(4)),
             nr::clone => self.clone(self.args[0] & 0xffff_ff00, a[2]),
             nr::clone3 => self.clone3(),
+            // `Processes::spawned` announces the child.
+            nr::fork | nr::vfork => None,
             nr::unshare => Some(ExitStep::Unshare { flags: a[0] }),
             nr::setns => Some(ExitStep::Relocated {
                 what: "namespaces",

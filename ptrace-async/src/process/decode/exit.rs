@@ -94,6 +94,7 @@ impl ExitContext<'_> {
 
     fn succeeded(mut self, step: ExitStep) {
         match step {
+            ExitStep::Result => {}
             ExitStep::Report(event) => self.out.push(event),
             ExitStep::Change(event) => self.changed(event),
             ExitStep::Open(opening) => {

@@ -43,6 +43,8 @@ impl Pending {
 /// The work that is left for the exit.
 #[derive(Debug)]
 pub(super) enum ExitStep {
+    /// Only whether it failed matters, to the tool.
+    Result,
     /// Push the event if the call succeeded.
     Report(IoEvent),
     /// Push the event if the call succeeded, else [`IoEvent::Failed`].

@@ -1,0 +1,139 @@
+//! Failures of the moment: calls that failed for a reason which no fact describes.
+//!
+//! The [syscall table](ptrace_async::syscall::Failure) says which errors follow from what a unit
+//! observes. A unit that met another error is not stored, whatever its exit status: a later run may
+//! find the lock free and space on the disk. Neither are the units above it, which saw its result.
+
+use ptrace_async::event::{FileKind, OpenFile, Tid};
+use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
+use ptrace_async::process::clone_flags;
+use ptrace_async::syscall::error_of;
+
+use crate::engine::session::Session;
+use crate::model::path_kind::{Class, classify};
+use crate::platform::defect::{Defect, planted};
+
+/// The kernel writes at most this many bytes in one call (`MAX_RW_COUNT`).
+const MOST_AT_ONCE: u64 = 0x7fff_f000;
+/// `ERESTARTNOINTR`: a signal came first, and the call is made again.
+const RESTARTS: i32 = 513;
+/// Flags of a clone with which it fails for reasons of its own: namespaces, a pidfd, a cgroup.
+const DEMANDING: u64 =
+    0x7e02_0000 | 0x80 | 0x2_0000_0000 | libc::CLONE_PIDFD as u64 | libc::CLONE_PARENT as u64;
+
+/// Whether a call makes a task.
+pub(crate) fn makes_task(call: &Invocation) -> bool {
+    matches!(
+        call.nr.cast_signed(),
+        libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3
+    )
+}
+
+/// Whether writes to a file may fail because a disk is full.
+pub(crate) fn can_be_full(file: &OpenFile) -> bool {
+    match file.kind {
+        FileKind::Opened | FileKind::Regular => {
+            let path = file.path.as_deref();
+            path.is_none_or(|path| classify(path) == Class::Ordinary)
+        }
+        FileKind::MemFd => true,
+        _ => false,
+    }
+}
+
+impl Session {
+    /// Handles the result of a call: marks the units that met a failure of the moment.
+    pub(crate) fn returned(
+        &mut self,
+        tid: Tid,
+        call: &Invocation,
+        result: i64,
+        memory: &dyn Memory,
+    ) {
+        match call.failure(result) {
+            Some((error, failure)) if failure.passes() => self.failed_for_now(tid, call, error),
+            Some(_) => {}
+            None if self.wrote_less(tid, call, result) => {
+                self.failed_for_now(tid, call, libc::ENOSPC);
+            }
+            None => self.asked_for_lock(tid, call, memory),
+        }
+    }
+
+    /// Whether a write to a disk took fewer bytes than it was given.
+    fn wrote_less(&self, tid: Tid, call: &Invocation, result: i64) -> bool {
+        let writes = matches!(call.nr.cast_signed(), libc::SYS_write | libc::SYS_pwrite64);
+        writes
+            && result.cast_unsigned() < call.args[2].min(MOST_AT_ONCE)
+            && self
+                .model
+                .file(tid, call.args[0] as i32)
+                .is_some_and(|file| can_be_full(file))
+    }
+
+    /// `F_GETLK` tells which process holds a lock.
+    fn asked_for_lock(&mut self, tid: Tid, call: &Invocation, memory: &dyn Memory) {
+        let asks = call.nr == libc::SYS_fcntl as u64
+            && matches!(call.args[1] as i32, libc::F_GETLK | libc::F_OFD_GETLK);
+        if !asks {
+            return;
+        }
+        let mut kind = [0; 2];
+        let is_free = memory.read_exact(call.args[2], &mut kind).is_ok()
+            && i32::from(i16::from_le_bytes(kind)) == libc::F_UNLCK;
+        if !is_free && let Some(unit) = self.unit_of(tid) {
+            self.mark_uncacheable_upwards(unit, "asks for a lock that another process holds");
+        }
+    }
+
+    /// Whether the exit of a call that makes a task must be seen. A task that was made is seen
+    /// anyway, and a call without special demands fails only for a lack of something.
+    pub(crate) fn awaits_task(&self, call: &Invocation, memory: &dyn Memory) -> bool {
+        let flags = clone_flags(call, memory);
+        let is_new = call.nr == libc::SYS_clone3 as u64 && self.has_clone3 != Some(true);
+        is_new || flags.is_none_or(|flags| flags & DEMANDING != 0)
+    }
+
+    /// Notes that a call made a task.
+    pub(crate) fn made_task(&mut self, call: &Invocation) {
+        if call.nr == libc::SYS_clone3 as u64 {
+            self.has_clone3 = Some(true);
+        }
+    }
+
+    /// Handles a call that made no task. Its result is not known if another call was seen first.
+    pub(crate) fn made_no_task(&mut self, tid: Tid, call: &Invocation, result: Option<i64>) {
+        match result.map(|result| (error_of(result), call.failure(result))) {
+            Some((Some(RESTARTS), _)) => {}
+            Some((_, Some((error, failure)))) if failure.passes() => {
+                self.failed_for_now(tid, call, error);
+            }
+            Some((_, Some(_))) => {}
+            _ => self.failed_for_now(tid, call, libc::EAGAIN),
+        }
+    }
+
+    fn failed_for_now(&mut self, tid: Tid, call: &Invocation, error: i32) {
+        if planted(Defect::MomentFailure) {
+            return;
+        }
+        let Some(unit) = self.unit_of(tid) else {
+            return;
+        };
+        let spec = call.syscall();
+        let by_descriptor = spec
+            .spec()
+            .and_then(|spec| spec.args.first())
+            .is_some_and(|arg| matches!(arg.ty, ptrace_async::syscall::Type::Fd));
+        let file = by_descriptor
+            .then(|| self.model.file(tid, call.args[0] as i32))
+            .flatten();
+        let path = file.and_then(|file| file.path.as_deref());
+        let of = path.map_or_else(String::new, |path| format!(" of {}", path.display()));
+        let text = std::io::Error::from_raw_os_error(error).to_string();
+        let text = text.split(" (os error").next().unwrap_or_default();
+        let reason = format!("{}{of} fails for the moment: {text}", spec.name());
+        self.mark_uncacheable_upwards(unit, &reason);
+    }
+}
