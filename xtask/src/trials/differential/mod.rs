@@ -113,7 +113,13 @@ pub(crate) struct Args {
 }
 
 /// The kinds of trouble in the brief form.
-const BRIEF: &[Trouble] = &[Trouble::Projects, Trouble::Namespaces];
+const BRIEF: &[Trouble] = &[
+    Trouble::Projects,
+    Trouble::Namespaces,
+    Trouble::Outsiders,
+    Trouble::Errors,
+    Trouble::Locks,
+];
 
 /// Runs the stored cases and a few fixed seeds, as continuous integration does.
 ///
