@@ -27,7 +27,6 @@
 //! These calls stop only because they may fail for a reason that a later run does not meet
 //! ([`Failure`](crate::syscall::Failure)): locks, `fork` and its kin, `fsync` and its kin.
 //!
-//!
 //! A test compares this list with the loads and stores of the [syscall
 //! table](crate::syscall).
 

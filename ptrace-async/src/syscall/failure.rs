@@ -13,7 +13,7 @@ use super::errno::error_of;
 use super::model::Spec;
 use crate::invocation::Invocation;
 
-/// What the failure of a call says about a later run.
+/// The meaning of a failed call for a later run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Failure {
     /// It follows from the arguments and from observable state.
@@ -91,10 +91,10 @@ impl Invocation {
     /// process reads from it now (open(2), "ERRORS"). For a device it means that there is none.
     fn opens_to_write_only(&self) -> bool {
         let flags = match self.nr.cast_signed() {
-            SYS_open => self.args[1],
-            SYS_openat => self.args[2],
+            libc::SYS_open => self.args[1],
+            libc::SYS_openat => self.args[2],
             // The flags are in memory.
-            SYS_openat2 => return true,
+            libc::SYS_openat2 => return true,
             _ => return false,
         };
         flags as i32 & O_ACCMODE == O_WRONLY

@@ -44,7 +44,7 @@ impl Task {
 pub(crate) struct AwaitedCall {
     /// The call.
     pub(crate) call: Invocation,
-    /// What the process model does at its exit; `None` if only the result matters.
+    /// The work of the process model at its exit; `None` if only the result matters.
     pub(crate) pending: Option<Pending>,
     /// Metadata of the files that it changes, before it.
     pub(crate) before: Before,

@@ -43,7 +43,7 @@ impl Pending {
 /// The work that is left for the exit.
 #[derive(Debug)]
 pub(super) enum ExitStep {
-    /// Only whether it failed matters, to the tool.
+    /// Show the result to the tool, which looks for failures.
     Result,
     /// Push the event if the call succeeded.
     Report(IoEvent),

@@ -69,7 +69,7 @@ impl VdsoEntry {
     }
 }
 
-/// What is written into the vdso of a fresh program.
+/// Bytes to write into the vdso of a fresh program.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Vdso {
     /// The symbols, and their offset.
