@@ -217,7 +217,9 @@ fn establish(
             let first = change.content.is_none();
             made(change);
             change.appended_from = None;
-            change.fresh |= *fresh;
+            if *fresh {
+                change.freshen(seq);
+            }
             change.mode_set |= mode.is_some();
             if first {
                 change.create_mode = Some(*create_mode);
@@ -250,19 +252,19 @@ fn establish(
         }
         Effect::MakeDir { time, .. } => {
             made(change);
-            change.fresh = true;
+            change.freshen(seq);
             change.time = time_state(time);
         }
         Effect::Symlink { .. } | Effect::Remove { .. } | Effect::RemoveDir { .. } => {
             made(change);
-            change.fresh = true;
+            change.freshen(seq);
             change.appended_from = None;
             change.linked_to = None;
             change.time = TimeState::Present;
         }
         Effect::HardLink { to, .. } => {
             made(change);
-            change.fresh = true;
+            change.freshen(seq);
             change.linked_to = Some(to.clone());
         }
         Effect::Chmod { .. } => {

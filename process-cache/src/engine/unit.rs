@@ -134,6 +134,8 @@ pub struct Change {
     pub initial_content: Option<Arc<PendingDigest>>,
     /// Whether the name has a new inode.
     pub fresh: bool,
+    /// When the name got its new inode (sequence number): before, the file was written in place.
+    pub fresh_from: u64,
     /// Whether the inode is new because the program would have removed an existing file.
     pub would_remove: bool,
     /// The initial length, if the file was only appended to.
@@ -165,6 +167,7 @@ impl Change {
             initial,
             initial_content: None,
             fresh: false,
+            fresh_from: 0,
             would_remove: false,
             appended_from: None,
             time: TimeState::Kept,
@@ -175,6 +178,19 @@ impl Change {
             linked_to: None,
             moved_from: None,
         }
+    }
+
+    /// Notes that the name has a new inode from now on.
+    pub fn freshen(&mut self, seq: u64) {
+        if !self.fresh {
+            self.fresh = true;
+            self.fresh_from = seq;
+        }
+    }
+
+    /// Whether the name had a new inode at `seq`.
+    pub fn was_fresh(&self, seq: u64) -> bool {
+        self.fresh && self.fresh_from < seq
     }
 
     /// Whether the file was absent before.
@@ -241,6 +257,11 @@ impl Change {
                     .filter(|_| earlier.content.is_none())
             }),
             fresh: self.fresh || other.fresh,
+            fresh_from: match (self.fresh, other.fresh) {
+                (true, true) => self.fresh_from.min(other.fresh_from),
+                (true, false) => self.fresh_from,
+                (false, _) => other.fresh_from,
+            },
             would_remove: self.would_remove || other.would_remove,
             appended_from,
             time,

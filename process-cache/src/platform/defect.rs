@@ -42,6 +42,7 @@ defects! {
     ForeignNamespace = "skip-in-namespaces",
     KilledOutside = "trust-killed",
     MomentFailure = "trust-moment-failures",
+    TruncateFact = "drop-truncate-fact",
 }
 
 /// Whether this defect is switched on.

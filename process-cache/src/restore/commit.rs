@@ -286,8 +286,9 @@ fn overwrite(
         time
     };
     let mut stamped = false;
+    // The program would fail to open an append-only file, or one that is being executed.
+    let mut file = open_for_writing(path, mode.is_some())?;
     if !keeps {
-        let mut file = open_for_writing(path, mode.is_some())?;
         let length = content_of(content.effect).map_or(0, |(_, length)| length);
         // Truncating it first would make ext4 allocate and write out anew, which costs a hundred
         // times as much as overwriting.

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use super::{RestoreError, Result};
 use crate::model::outcome::Effect;
 use crate::model::path::FilePath;
+use crate::world::attributes;
 
 /// The kind of file at a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -43,6 +44,8 @@ pub(super) struct PlannedTree {
     writable: FxHashMap<PathBuf, Writable>,
     /// Files with several names that were written through one of them.
     written: FxHashSet<(u64, u64)>,
+    /// Existing files with several names that are changed, each with the name that an effect has.
+    several: FxHashMap<(u64, u64), FilePath>,
 }
 
 impl PlannedTree {
@@ -140,6 +143,22 @@ impl PlannedTree {
         }
     }
 
+    /// Checks that effects change an existing file under one name only. The unit may have changed
+    /// two files, each as a whole, which are now one.
+    fn check_only_name(&mut self, path: &FilePath, stat: Option<&Stat>) -> Result<()> {
+        let Some(stat) = stat.filter(|stat| stat.st_nlink > 1) else {
+            return Ok(());
+        };
+        let name = self.several.entry((stat.st_dev, stat.st_ino));
+        match name.or_insert_with(|| path.clone()) == path {
+            true => Ok(()),
+            false => Err(RestoreError::obstacle(
+                path,
+                "is another name of a file that changes too",
+            )),
+        }
+    }
+
     /// Whether a directory will have entries.
     fn has_entries(&self, path: &FilePath) -> Result<bool> {
         let changed = self
@@ -169,6 +188,14 @@ impl PlannedTree {
         let (before, mut stat) = self.look(path)?;
         let wrong = |found| Err(RestoreError::obstacle(path, found));
         let mut parent_ready = true;
+        if before == Kind::File
+            && let Effect::Write { fresh: false, .. }
+            | Effect::Append { .. }
+            | Effect::Chmod { .. }
+            | Effect::SetTimes { .. } = effect
+        {
+            self.check_only_name(path, stat.as_ref())?;
+        }
         match (effect, before) {
             (
                 Effect::Write { .. }
@@ -250,6 +277,9 @@ impl PlannedTree {
                 stat.iter().try_for_each(|stat| check_owned(path, stat))?;
                 self.set(path, before);
             }
+            (Effect::SetTimes { .. }, Kind::File) if attributes::is_append_only(path, false) => {
+                return wrong("can only be appended to");
+            }
             (Effect::SetTimes { time, .. }, _) => {
                 if super::is_explicit(*time) {
                     stat.iter().try_for_each(|stat| check_owned(path, stat))?;
@@ -278,6 +308,8 @@ fn is_writable_dir(path: &Path) -> bool {
     rustix::fs::lstat(path)
         .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::Directory)
         && rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).is_ok()
+        // A temporary name could not be removed there.
+        && !attributes::is_append_only(path, false)
 }
 
 /// Whether a directory has a default access list (acl(5)): recorded permissions could then let

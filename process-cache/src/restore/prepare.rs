@@ -14,6 +14,7 @@ use crate::model::outcome::Effect;
 use crate::model::path::FilePath;
 use crate::store::{Shared, Store, StoreError, copy};
 use crate::world::World;
+use crate::world::attributes;
 
 /// The prepared form of an effect's content.
 pub(super) enum PreparedStep {
@@ -118,7 +119,12 @@ fn is_in_place(effect: &Effect, step: &Step, world: Option<&World>) -> bool {
     else {
         return false;
     };
+    // Writing would take these bits and the capabilities away.
+    let loses_rights = stat.st_mode & (libc::S_ISUID | libc::S_ISGID) != 0
+        || stat.st_mode & 0o111 != 0
+            && attributes::value(effect.path(), attributes::CAPABILITY) != Ok(None);
     step.before == Kind::File
+        && !loses_rights
         && u64::try_from(stat.st_size) == Ok(*length)
         && world.has_content(effect.path(), stat, content)
 }

@@ -8,6 +8,7 @@
 //! that has another meaning in each process) gives [`Answer::Unknown`], which equals no stored
 //! answer.
 
+pub(crate) mod attributes;
 mod content;
 mod devices;
 pub mod executable;
@@ -364,6 +365,10 @@ fn access(path: &FilePath, mode: i32, effective: bool, follow: bool) -> Result<A
     let mode = u32::try_from(mode).map_err(|_| Errno::INVAL)?;
     let mode = Access::from_bits(mode).ok_or(Errno::INVAL)?;
     rustix::fs::accessat(CWD, path.as_path(), mode, flags)?;
+    if mode.contains(Access::WRITE_OK) && attributes::is_append_only(path, follow) {
+        let path = path.display();
+        return Ok(Answer::Unknown(format!("{path} can only be appended to")));
+    }
     Ok(Answer::Granted)
 }
 

@@ -15,6 +15,7 @@ mod misses;
 mod moments;
 mod namespaces;
 mod outsiders;
+mod partial_changes;
 mod places;
 mod privileges;
 mod processes;

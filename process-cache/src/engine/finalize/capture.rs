@@ -9,6 +9,7 @@ use crate::store::{Store, copy};
 use crate::world::World;
 use crate::world::locate::{is_directory, is_link, is_regular, modified};
 use rustix::fs::{FileType, Stat};
+use std::collections::HashMap;
 
 /// Reads the final state of each changed name: returns the effects and their
 /// [`crate::model::outcome::Outcome::ages`].
@@ -48,6 +49,8 @@ struct Capture {
     links: Vec<Effect>,
     /// Directories in which a temporary file was made and removed, which changed their times.
     passing: Vec<(u64, FilePath)>,
+    /// Files with several names whose metadata changed, each with the name of one change.
+    several: HashMap<(u64, u64), FilePath>,
 }
 
 impl Capture {
@@ -75,6 +78,7 @@ impl Capture {
             return Err(format!("sets extended attributes of {}", path.display()));
         }
         if change.content.is_none() {
+            self.check_only_name(path, &stat)?;
             metadata_effects(path, change, &stat, &mut self.effects);
             return Ok(());
         }
@@ -91,10 +95,14 @@ impl Capture {
             self.effects.push((first, effect));
         }
         if self.add_link(path, change, &stat) {
+            if change.meta.is_some() {
+                return Err(format!("links {} and changes it", path.display()));
+            }
             return Ok(());
         }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
+                check_owner(path, change, &stat)?;
                 if let Some(effect) = file_effect(store, world, path, change, &stat)? {
                     self.effects.push((change.last, effect));
                 }
@@ -106,6 +114,23 @@ impl Capture {
                 Ok(())
             }
             _ => Err(format!("{} is no plain file", path.display())),
+        }
+    }
+
+    /// Checks that the metadata of a file changed under one name only: an effect has the final
+    /// state, and the names may belong to different files at another run.
+    fn check_only_name(&mut self, path: &FilePath, stat: &Stat) -> Result<(), String> {
+        if stat.st_nlink < 2 || is_directory(stat) {
+            return Ok(());
+        }
+        let name = self.several.entry((stat.st_dev, stat.st_ino));
+        let name = name.or_insert_with(|| path.clone());
+        match name == path {
+            true => Ok(()),
+            false => Err(format!(
+                "changes {} under another name of the same file as well",
+                path.display()
+            )),
         }
     }
 
@@ -280,6 +305,34 @@ fn ages(effects: &[Effect]) -> Vec<u32> {
     times.iter().map(rank).collect()
 }
 
+/// Checks that a moved file has the owner and group that a new file gets at its place.
+fn check_owner(path: &FilePath, change: &Change, stat: &Stat) -> Result<(), String> {
+    let is_moved = change.moved_from.is_some();
+    // Renamed files count as files whose permissions were set.
+    if !change.fresh || !is_moved && !change.mode_set {
+        return Ok(());
+    }
+    let Ok(above) = rustix::fs::lstat(path.parent().unwrap_or(path)) else {
+        return Ok(());
+    };
+    let expected = match above.st_mode & libc::S_ISGID {
+        0 => rustix::process::getegid().as_raw(),
+        _ => above.st_gid,
+    };
+    // A file system may decide itself whose files are.
+    let is_right = match is_moved {
+        true => stat.st_uid == rustix::process::geteuid().as_raw() && stat.st_gid == expected,
+        false => stat.st_gid == expected || stat.st_gid == above.st_gid,
+    };
+    match is_right {
+        true => Ok(()),
+        false => Err(format!(
+            "moves {}, whose owner or group is not restored",
+            path.display()
+        )),
+    }
+}
+
 fn time_of(change: &Change) -> Time {
     if planted(Defect::TimeEffect) {
         return Time::Present;
@@ -347,8 +400,12 @@ fn file_effect(
     // was only opened for appending may be missing at the next run.
     let opened_only = opened_only && change.initial_content.is_some();
     let creates = change.appended_from.is_some() && change.create_mode.is_some();
-    if opened_only && !creates && change.time == TimeState::Present && !change.mode_set {
-        return Ok(None);
+    if opened_only && !creates && change.time == TimeState::Present && !change.dated {
+        let chmod = (change.mode_set && !planted(Defect::ModeEffect)).then(|| Effect::Chmod {
+            path: path.clone(),
+            mode: permissions,
+        });
+        return Ok(chmod);
     }
     if planted(Defect::WriteEffect) && !change.fresh && initial.is_some() {
         return Ok(None);

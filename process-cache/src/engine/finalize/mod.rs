@@ -386,19 +386,24 @@ impl Session {
 
 /// Adds a fact for each file that was written without a lookup and is gone at the end. Whether it
 /// existed before counts: removing an existing file changes the time of its directory, and so does
-/// making it first, but doing nothing does not.
+/// making it first, but doing nothing does not. Another name of it would have the new content.
 fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
     let mut looked = FxHashMap::default();
+    let mut written = Vec::new();
     for (query, observed) in facts.iter_mut() {
-        if let Query::Target(path) | Query::Replaced(path) = query
+        if let Query::Target(path) | Query::Replaced(path) = &*query
             && let Some(change) = unit.changes.get(path)
             && rustix::fs::lstat(path.as_path()).is_err()
         {
             let initial = change.initial.as_deref();
+            if initial.is_some() && matches!(query, Query::Target(_)) {
+                written.push((query.clone(), observed.clone()));
+            }
             let answer = initial.map_or(Answer::Error(libc::ENOENT), World::kind_of);
+            let path = path.clone();
             *observed = Observed::Answer(answer);
             *query = Query::Kind {
-                path: path.clone(),
+                path,
                 follow: false,
             };
             looked.insert(query.clone(), 0);
@@ -411,6 +416,7 @@ fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
             *times == 1
         })
     });
+    facts.append(&mut written);
 }
 
 /// Returns an empty unit that takes the slot of a unit while that is moved.

@@ -228,14 +228,14 @@ fn precondition(
                 let content = Observed::Content(content.clone());
                 promoted.push((Query::Content(resource.clone()), content));
             }
-            if !change.fresh && !matches!(query, Query::Content(_)) {
+            if !change.was_fresh(observation.seq) && !matches!(query, Query::Content(_)) {
                 let answer = Observed::Answer(World::permissions_of(initial));
                 promoted.push((Query::Permissions(resource.clone()), answer));
             }
         }
         // Made without a check for an existing file: later observations would have been different
         // if a file had existed.
-        let soft = change.was_absent() && !change.fresh && !removed;
+        let soft = change.was_absent() && !change.was_fresh(observation.seq) && !removed;
         if soft && (change.appended_from.is_some() || !matches!(query, Query::Content(_))) {
             let absent = Observed::Answer(Answer::Error(libc::ENOENT));
             promoted.push((

@@ -419,8 +419,10 @@ impl Session {
 
     pub(super) fn failed(&mut self, unit: UnitId, call: &str, paths: &[PathRef], error: i32) {
         match error {
-            libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG | libc::EBADF | libc::EINTR => {}
-            libc::ENOENT
+            libc::EFAULT | libc::ENAMETOOLONG | libc::EBADF | libc::EINTR => {}
+            // Truncating a FIFO, moving a directory into itself.
+            libc::EINVAL
+            | libc::ENOENT
             | libc::ENOTDIR
             | libc::EEXIST
             | libc::EISDIR
@@ -437,6 +439,17 @@ impl Session {
                     let given = FilePath::from(path.path.as_path());
                     let located = self.look(unit, &path.path, path.follow);
                     let follow = path.follow;
+                    if let Some(name) = given.as_bytes().strip_suffix(b"/")
+                        && !name.is_empty()
+                    {
+                        // The slash follows a link, but the call does not.
+                        let path = FilePath::from(name);
+                        let query = Query::Kind {
+                            path: path.clone(),
+                            follow: false,
+                        };
+                        self.ask(unit, query, path);
+                    }
                     self.ask(
                         unit,
                         Query::Kind {
@@ -453,7 +466,8 @@ impl Session {
                         {
                             self.list_path(unit, &given, located.resource);
                         }
-                        libc::EACCES | libc::EPERM | libc::EROFS => {
+                        // An immutable file is another error.
+                        libc::ENOTDIR if call.starts_with("rmdir") && located.stat.is_ok() => {
                             let query = Query::Access {
                                 path: given.clone(),
                                 mode: libc::W_OK,
@@ -461,7 +475,21 @@ impl Session {
                                 follow: true,
                             };
                             self.ask(unit, query, located.resource);
-                            self.ask(unit, Query::Permissions(given.clone()), given.clone());
+                        }
+                        libc::EACCES | libc::EPERM | libc::EROFS => {
+                            let query = Query::Access {
+                                path: given.clone(),
+                                mode: libc::W_OK,
+                                effective: true,
+                                follow: true,
+                            };
+                            let resource = located.resource;
+                            self.ask(unit, query, resource.clone());
+                            // In a sticky directory, owners count.
+                            let above = resource.parent().map(FilePath::from);
+                            for path in above.into_iter().chain([resource]) {
+                                self.ask(unit, Query::Permissions(path.clone()), path);
+                            }
                         }
                         _ => {}
                     }

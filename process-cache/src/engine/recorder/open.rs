@@ -238,6 +238,11 @@ impl Session {
             self.remade(unit, resource, None, TimeState::Present);
             return;
         }
+        if !path.follow {
+            // A link with the same content would make the call fail.
+            let seq = self.at_beginning();
+            self.note_kind(seq, unit, &located.resource, Some(&stat));
+        }
         let observed = if is_regular(&stat) {
             Observed::Content(self.content_to_believe(&given, &located, &stat))
         } else if is_directory(&stat) {
@@ -347,6 +352,19 @@ impl Session {
                 self.expect_target(unit, &resource, Some(stat));
             } else {
                 self.expect_kind(unit, &resource, Some(stat));
+                if !mode.truncate {
+                    // A unit that writes nothing has no effect whose restoring would fail.
+                    let seq = self.at_beginning();
+                    let query = Query::Access {
+                        path: resource.clone(),
+                        mode: libc::W_OK,
+                        effective: true,
+                        follow: true,
+                    };
+                    let granted = Observed::Answer(Answer::Granted);
+                    self.unit(unit)
+                        .observe(seq, query, granted, resource.clone());
+                }
             }
         }
         let umask = self.call.umask();
@@ -442,7 +460,15 @@ impl Session {
                 self.lookups.learn(unit, &given, kind, self.call.returned());
             }
             let observed = Observed::Answer(Answer::Error(error));
-            self.note(unit, Query::Content(given), observed, located.resource);
+            let query = match path.follow {
+                true => Query::Content(given),
+                // A link to nowhere would be another error.
+                false => Query::Kind {
+                    path: given,
+                    follow: false,
+                },
+            };
+            self.note(unit, query, observed, located.resource);
             return;
         }
         match error {
@@ -466,7 +492,10 @@ impl Session {
                     resource.clone(),
                 );
                 if matches!(error, libc::EACCES | libc::EPERM | libc::EROFS) {
-                    let mode = if mode.write { libc::W_OK } else { libc::R_OK };
+                    let mode = match mode.write || mode.truncate {
+                        true => libc::W_OK,
+                        false => libc::R_OK,
+                    };
                     let query = Query::Access {
                         path: given.clone(),
                         mode,

@@ -8,6 +8,8 @@ use crate::engine::unit::{Change, Observed, TimeState};
 use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
+use crate::platform::defect::{Defect, planted};
+use crate::world::World;
 use crate::world::locate::{is_directory, is_link, is_regular};
 use ptrace_async::event::{FileRef, PathRef, TimeChange};
 use rustix::fs::Stat;
@@ -60,7 +62,12 @@ impl Session {
         (accessed, modified): (TimeChange, TimeChange),
     ) {
         let time = match modified {
-            TimeChange::Keep => return,
+            TimeChange::Keep => {
+                if let Some((path, initial)) = before.first() {
+                    self.expect_kind(unit, path, initial.as_deref());
+                }
+                return;
+            }
             TimeChange::Now => TimeState::Present,
             TimeChange::At(s, n) => {
                 let accessed = match accessed {
@@ -102,7 +109,7 @@ impl Session {
         self.touch(unit, seq, path, true);
         let change = self.change(unit, seq, path, initial);
         change.content.get_or_insert(seq);
-        change.fresh = true;
+        change.freshen(seq);
         change.appended_from = None;
         change.linked_to = None;
         change.moved_from = None;
@@ -126,6 +133,7 @@ impl Session {
             return;
         }
         if from == to {
+            self.expect_kind(unit, from, source.as_deref());
             return;
         }
         let Some(stat) = source.as_deref() else {
@@ -134,8 +142,10 @@ impl Session {
         if let Some(target) = target.as_deref()
             && (target.st_ino, target.st_dev) == (stat.st_ino, stat.st_dev)
         {
-            // Both are names of one file: rename does nothing.
-            self.expect_kind(unit, from, Some(stat));
+            // Rename does nothing then, which no fact about one of the names tells.
+            let (from, to) = (from.display(), to.display());
+            let text = format!("renames {from} to {to}, another name of the same file");
+            self.mark_uncacheable(unit, text, true);
             return;
         }
         self.expect_kind(unit, from, Some(stat));
@@ -149,6 +159,20 @@ impl Session {
         if is_directory(stat) {
             self.renamed_directory(unit, from, to, made.as_ref(), target.clone());
             return;
+        }
+        // A file that was only written keeps owner and permissions under its new name.
+        let kept = made.as_ref().filter(|change| !change.fresh);
+        if let Some((Some(seq), Some(initial))) =
+            kept.map(|change| (change.content, change.initial.clone()))
+        {
+            let permissions = Observed::Answer(World::permissions_of(&initial));
+            let query = Query::Permissions(from.clone());
+            let of_unit = self.unit(unit);
+            of_unit.observe(seq, query, permissions, from.clone());
+            // Another name of the file would still name it.
+            let target = Query::Target(from.clone());
+            let writable = Observed::Answer(Answer::Writable);
+            of_unit.observe(seq, target, writable, from.clone());
         }
         let time = match &made {
             Some(change) => change.time,
@@ -278,8 +302,9 @@ impl Session {
                 let stat = rustix::fs::lstat(source.as_path()).ok();
                 let seq = self.tick();
                 self.note_kind(seq, unit, source, stat.as_ref());
-                if let Some(stat) = stat.filter(is_regular) {
-                    // It can be examined under its new name.
+                if let Some(mut stat) = stat.filter(is_regular) {
+                    // It can be examined under its new name. The call has just added one.
+                    stat.st_nlink = stat.st_nlink.saturating_sub(1).max(1);
                     self.carried(unit, source, source, &stat);
                 }
             }
@@ -307,16 +332,27 @@ impl Session {
         let Some((path, initial)) = before.first().cloned() else {
             return;
         };
-        let known = self
-            .unit(unit)
-            .changes
-            .get(&path)
-            .is_some_and(|c| c.content.is_some());
+        let change = self.unit(unit).changes.get(&path);
+        let known = change.is_some_and(|change| change.content.is_some());
+        // An append did not depend on the bytes before it; a shorter or longer file does.
+        let appended = change
+            .filter(|change| change.appended_from.is_some())
+            .and_then(|change| Some((change.content?, change.initial_content.clone()?)));
+        if let (Some((seq, content)), true) = (appended, length > 0) {
+            let (query, observed) = (Query::Content(path.clone()), Observed::Content(content));
+            self.unit(unit).observe(seq, query, observed, path.clone());
+        }
+        let mut initial_content = None;
         if let (Some(stat), false) = (initial.as_deref(), known) {
-            self.expect_target(unit, &path, Some(stat));
-            if length > 0 && stat.st_size > 0 {
-                let content = Observed::Content(self.content(&path, stat));
-                self.note(unit, Query::Content(path.clone()), content, path.clone());
+            if planted(Defect::TruncateFact) {
+                self.expect_target(unit, &path, Some(stat));
+            } else {
+                // The call makes no file, and keeps the time of one that has this length already.
+                self.expect_kind(unit, &path, Some(stat));
+                let content = self.content(&path, stat);
+                let observed = Observed::Content(content.clone());
+                self.note(unit, Query::Content(path.clone()), observed, path.clone());
+                initial_content = Some(content);
             }
             if stat.st_nlink > 1 {
                 self.mark_uncacheable(
@@ -326,10 +362,16 @@ impl Session {
                 );
             }
         }
+        if let Some(stat) = initial.as_deref() {
+            self.contents.forget(stat);
+        }
         let seq = self.tick();
         self.touch(unit, seq, &path, false);
         let change = self.change(unit, seq, &path, initial);
-        change.content.get_or_insert(seq);
+        if change.content.is_none() {
+            change.content = Some(seq);
+            change.initial_content = initial_content;
+        }
         change.appended_from = None;
         change.time = TimeState::Present;
     }
@@ -374,7 +416,18 @@ impl Session {
         let same = rustix::fs::lstat(path.as_path())
             .is_ok_and(|now| (now.st_uid, now.st_gid) == (uid, gid));
         if same {
-            let _ = self.meta_change(unit, before, target);
+            let initial = initial.clone();
+            let Some(change) = self.meta_change(unit, before, target) else {
+                return;
+            };
+            // The call takes set-user-ID and set-group-ID bits away.
+            change.mode_set |= initial.is_some();
+            if let (Some(stat), false) = (initial, change.fresh) {
+                let (path, seq) = (path.clone(), change.begun);
+                let permissions = Observed::Answer(World::permissions_of(&stat));
+                let query = Query::Permissions(path.clone());
+                self.unit(unit).observe(seq, query, permissions, path);
+            }
         } else {
             let text = format!("changes the owner of {}", path.display());
             self.mark_uncacheable(unit, text, true);

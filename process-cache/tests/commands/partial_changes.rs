@@ -1,0 +1,119 @@
+//! Calls that change a file in part, or only in some state of its name: what was recorded for one
+//! state is not repeated in another.
+
+use crate::support::{Sandbox, check_uncacheable, program};
+
+/// States of the names `a` and `b`.
+const STATES: &[&str] = &[
+    ":",
+    ": > a",
+    "echo hi > a",
+    "echo something longer > a",
+    "echo hi > a; echo hi > b",
+    "echo hi > a; ln a b",
+    "echo hi > b; ln -s b a",
+    "ln -s b a",
+    "mkdir a",
+    "echo hi > a; chmod 400 a",
+    "echo hi > a; chmod 4755 a",
+];
+
+/// Checks that a command does in each state what it does plainly, whichever state came before.
+fn check_states(command: &str) {
+    let sandbox = Sandbox::new("");
+    for state in STATES {
+        sandbox.reset();
+        sandbox.edit_then(state);
+        let plain = sandbox.plain(command);
+        for _ in 0..2 {
+            sandbox.reset();
+            sandbox.edit_then(state);
+            let run = sandbox.cached(command);
+            run.assert_like(&plain, &format!("{command} after {state}"));
+        }
+    }
+}
+
+/// Returns a command that makes a call of Perl and prints how it ended.
+fn perl(call: &str) -> Option<String> {
+    let perl = program(&["perl"])?;
+    Some(format!("{perl} -e 'print {call} ? \"done\" : \"$!\"'"))
+}
+
+fn check_call(call: &str) {
+    if let Some(command) = perl(call) {
+        check_states(&command);
+    }
+}
+
+#[test]
+fn truncation_by_name_depends_on_the_file() {
+    check_call("truncate(\"a\", 3)");
+    check_call("truncate(\"a\", 0)");
+}
+
+#[test]
+fn truncation_of_an_open_file_depends_on_the_file() {
+    check_call("open(F, \"+<\", \"a\") && truncate(F, 3)");
+    check_call("open(F, \">>\", \"a\") && truncate(F, 5)");
+}
+
+#[test]
+fn a_write_into_the_middle_depends_on_the_file() {
+    check_call("open(F, \"+<\", \"a\") && seek(F, 1, 0) && print(F \"x\") && close(F)");
+}
+
+#[test]
+fn appending_depends_on_the_name() {
+    check_states("echo more >> a");
+    check_call("open(F, \">>\", \"a\") && print(F \"x\") && close(F)");
+}
+
+#[test]
+fn a_file_that_is_only_opened_for_writing_must_be_writable() {
+    check_call("open(F, \"+<\", \"a\") && close(F)");
+}
+
+#[test]
+fn a_rename_depends_on_both_names() {
+    check_call("rename(\"a\", \"b\")");
+    check_states("mv a b");
+    check_states("echo x > a && mv a b");
+}
+
+#[test]
+fn changes_of_metadata_depend_on_the_name() {
+    check_states("chmod 640 a");
+    check_states("touch -c a");
+    check_states("touch -ca a");
+    check_call("chown(-1, -1, \"a\")");
+}
+
+#[test]
+fn two_files_that_become_one_are_changed_as_one() {
+    check_states("chmod 640 a; chmod 600 b");
+    check_states("touch -c a; touch -c -d @1000000000 b");
+    check_states("echo x >> a; echo y >> b");
+    check_states("printf x 1<> a; printf yy 1<> b");
+}
+
+#[test]
+fn a_rename_of_two_names_of_one_file_is_not_stored() {
+    if let Some(command) = perl("rename(\"a\", \"b\")") {
+        check_uncacheable(
+            "echo hi > a; ln a b",
+            &command,
+            "another name of the same file",
+        );
+    }
+}
+
+#[test]
+fn a_file_that_is_changed_under_two_names_is_not_stored() {
+    check_uncacheable(
+        "echo hi > a; ln a b",
+        "chmod 600 a; chmod 640 b",
+        "under another name",
+    );
+    check_uncacheable("echo hi > a", "ln a b; chmod 600 b", "links");
+}
