@@ -43,6 +43,7 @@ defects! {
     KilledOutside = "trust-killed",
     MomentFailure = "trust-moment-failures",
     TruncateFact = "drop-truncate-fact",
+    LinkedResource = "take-links-for-their-targets",
 }
 
 /// Whether this defect is switched on.

@@ -11,7 +11,9 @@ use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify};
 use crate::model::unit_id::UnitId;
+use crate::platform::defect::{Defect, planted};
 use crate::world::World;
+use crate::world::locate::Located;
 use crate::world::lookup_cache::Kind;
 
 impl Session {
@@ -85,8 +87,8 @@ impl Session {
     pub(super) fn asked_file_system(&mut self, unit: UnitId, file: &FileRef) {
         match ref_path(file) {
             Some(path) if classify(path) == Class::Ordinary => {
-                let path = FilePath::from(path);
-                self.ask(unit, Query::StatFs(path.clone()), path);
+                let located = self.look(unit, path, true);
+                self.ask_located(unit, located, Query::StatFs);
             }
             Some(_) => {}
             None => self.mark_uncacheable(
@@ -101,18 +103,10 @@ impl Session {
     pub(super) fn read_attribute(&mut self, unit: UnitId, file: &FileRef, name: Option<Vec<u8>>) {
         match ref_path(file) {
             Some(path) if classify(path) == Class::Ordinary => {
-                let path = FilePath::from(path);
                 let follow = !matches!(file, FileRef::Path(path) if !path.follow);
                 let name = name.unwrap_or_default();
-                self.ask(
-                    unit,
-                    Query::Xattr {
-                        path: path.clone(),
-                        follow,
-                        name,
-                    },
-                    path,
-                );
+                let located = self.look(unit, path, follow);
+                self.ask_located(unit, located, |path| Query::Xattr { path, follow, name });
             }
             Some(_) => {}
             None => self.mark_uncacheable(
@@ -121,6 +115,20 @@ impl Session {
                 true,
             ),
         }
+    }
+
+    /// Asks the world about a located file, by the path as given.
+    fn ask_located(
+        &mut self,
+        unit: UnitId,
+        located: Located,
+        query: impl FnOnce(FilePath) -> Query,
+    ) {
+        let resource = match planted(Defect::LinkedResource) {
+            true => located.given.clone(),
+            false => located.resource,
+        };
+        self.ask(unit, query(located.given), resource);
     }
 
     /// Records a change of the working directory, or a failed attempt.

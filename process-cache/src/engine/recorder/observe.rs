@@ -404,7 +404,12 @@ impl Session {
         }
     }
 
-    pub(super) fn parent_access(&mut self, unit: UnitId, path: &FilePath) {
+    /// Notes the right to change the directory that has the located name, and to pass it.
+    pub(super) fn parent_access(&mut self, unit: UnitId, located: &Located) {
+        let path = match planted(Defect::LinkedResource) {
+            true => &located.given,
+            false => &located.resource,
+        };
         if let Some(parent) = path.parent() {
             let parent = FilePath::from(parent);
             let query = Query::Access {
@@ -414,6 +419,19 @@ impl Session {
                 follow: true,
             };
             self.ask(unit, query, parent);
+        }
+    }
+
+    /// Notes owners and permission bits of the located name and of its directory, after a call
+    /// that was not permitted. In a sticky directory, names belong to their owners.
+    pub(super) fn owners(&mut self, unit: UnitId, located: &Located) {
+        let name = match planted(Defect::LinkedResource) {
+            true => located.given.clone(),
+            false => located.resource.clone(),
+        };
+        let parent = name.parent().map(FilePath::from);
+        for path in parent.into_iter().chain([name]) {
+            self.ask(unit, Query::Permissions(path.clone()), path);
         }
     }
 
@@ -464,7 +482,7 @@ impl Session {
                             if !makes_name(call)
                                 && located.stat.is_ok_and(|stat| is_directory(&stat)) =>
                         {
-                            self.list_path(unit, &given, located.resource);
+                            self.list_path(unit, &given, located.resource.clone());
                         }
                         // An immutable file is another error.
                         libc::ENOTDIR if call.starts_with("rmdir") && located.stat.is_ok() => {
@@ -472,28 +490,23 @@ impl Session {
                                 path: given.clone(),
                                 mode: libc::W_OK,
                                 effective: true,
-                                follow: true,
+                                follow,
                             };
-                            self.ask(unit, query, located.resource);
+                            self.ask(unit, query, located.resource.clone());
                         }
                         libc::EACCES | libc::EPERM | libc::EROFS => {
                             let query = Query::Access {
                                 path: given.clone(),
                                 mode: libc::W_OK,
                                 effective: true,
-                                follow: true,
+                                follow,
                             };
-                            let resource = located.resource;
-                            self.ask(unit, query, resource.clone());
-                            // In a sticky directory, owners count.
-                            let above = resource.parent().map(FilePath::from);
-                            for path in above.into_iter().chain([resource]) {
-                                self.ask(unit, Query::Permissions(path.clone()), path);
-                            }
+                            self.ask(unit, query, located.resource.clone());
+                            self.owners(unit, &located);
                         }
                         _ => {}
                     }
-                    self.parent_access(unit, &given);
+                    self.parent_access(unit, &located);
                 }
             }
             _ => {

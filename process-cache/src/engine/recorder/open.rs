@@ -482,7 +482,7 @@ impl Session {
             | libc::EEXIST
             | libc::ELOOP => {
                 let follow = path.follow;
-                let resource = located.resource;
+                let resource = located.resource.clone();
                 self.ask(
                     unit,
                     Query::Kind {
@@ -503,10 +503,11 @@ impl Session {
                         follow,
                     };
                     self.ask(unit, query, resource);
-                    self.parent_access(unit, &given);
+                    self.owners(unit, &located);
+                    self.parent_access(unit, &located);
                 }
                 if error == libc::ENOENT {
-                    self.parent_access(unit, &given);
+                    self.parent_access(unit, &located);
                 }
             }
             _ => self.mark_uncacheable(unit, format!("fails to open {}", given.display()), true),
