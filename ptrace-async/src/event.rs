@@ -106,6 +106,19 @@ pub enum TimeChange {
     At(i64, i64),
 }
 
+/// How a call changes an extended attribute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AttributeChange {
+    /// Sets it, whether or not the file has it.
+    Set,
+    /// Sets it only if the file does not have it (`XATTR_CREATE`).
+    Create,
+    /// Sets it only if the file has it (`XATTR_REPLACE`).
+    Replace,
+    /// Removes it.
+    Remove,
+}
+
 /// A file, named by a path or by an open description.
 #[derive(Debug, Clone)]
 pub enum FileRef {
@@ -214,6 +227,8 @@ pub enum IoEvent {
         file: FileRef,
         /// The attribute.
         name: Vec<u8>,
+        /// On which state of the attribute the call depended.
+        how: AttributeChange,
     },
     /// A directory was made.
     MakeDir {

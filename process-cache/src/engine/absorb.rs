@@ -115,7 +115,7 @@ impl Session {
         let is_way = initial.is_some_and(|stat| is_link(stat) || is_directory(stat));
         match effect {
             Effect::Symlink { .. } | Effect::RemoveDir { .. } => self.locator.forget(),
-            Effect::Chmod { .. } | Effect::SetTimes { .. } => {}
+            Effect::Chmod { .. } | Effect::SetTimes { .. } | Effect::Attribute { .. } => {}
             _ if is_way => self.locator.forget(),
             Effect::MakeDir { .. } => self.locator.forget_absent(),
             Effect::HardLink { .. } => {
@@ -133,6 +133,7 @@ impl Session {
         let (path, follow) = match query {
             Query::Content(path)
             | Query::StatFs(path)
+            | Query::Inherited(path)
             | Query::Target(path)
             | Query::Replaced(path)
             | Query::List(path) => (path, true),
@@ -141,7 +142,7 @@ impl Session {
             | Query::Kind { path, follow }
             | Query::Inode { path, follow }
             | Query::Xattr { path, follow, .. } => (path, *follow),
-            Query::Link(path) | Query::Permissions(path) => (path, false),
+            Query::Link(path) | Query::Permissions(path) | Query::Attributes(path) => (path, false),
             Query::RealPath(path) => {
                 let observed = Observed::Answer(answer.clone());
                 self.note(unit, query.clone(), observed, path.clone());
@@ -270,6 +271,10 @@ fn establish(
         Effect::Chmod { .. } => {
             change.meta.get_or_insert(seq);
             change.mode_set = true;
+        }
+        Effect::Attribute { name, .. } => {
+            change.meta.get_or_insert(seq);
+            change.set_attribute(name);
         }
         Effect::SetTimes { time, .. } => {
             change.meta.get_or_insert(seq);

@@ -146,8 +146,8 @@ pub struct Change {
     pub dated: bool,
     /// Whether permission bits were set.
     pub mode_set: bool,
-    /// Whether extended attributes were set.
-    pub attributes: bool,
+    /// The names of extended attributes that were set or removed.
+    pub attributes: Vec<Vec<u8>>,
     /// Permission bits of its creation.
     pub create_mode: Option<u32>,
     /// The name to which it was made a hard link.
@@ -173,7 +173,7 @@ impl Change {
             time: TimeState::Kept,
             dated: false,
             mode_set: false,
-            attributes: false,
+            attributes: Vec::new(),
             create_mode: None,
             linked_to: None,
             moved_from: None,
@@ -191,6 +191,13 @@ impl Change {
     /// Whether the name had a new inode at `seq`.
     pub fn was_fresh(&self, seq: u64) -> bool {
         self.fresh && self.fresh_from < seq
+    }
+
+    /// Notes that an extended attribute was set or removed.
+    pub fn set_attribute(&mut self, name: &[u8]) {
+        if !self.attributes.iter().any(|known| known == name) {
+            self.attributes.push(name.to_vec());
+        }
     }
 
     /// Whether the file was absent before.
@@ -243,6 +250,12 @@ impl Change {
         } else {
             self.moved_from.clone()
         };
+        let mut attributes = self.attributes.clone();
+        for name in &other.attributes {
+            if !attributes.contains(name) {
+                attributes.push(name.clone());
+            }
+        }
         *self = Self {
             moved_from,
             begun: self.begun.min(other.begun),
@@ -267,7 +280,7 @@ impl Change {
             time,
             dated: self.dated || other.dated,
             mode_set: self.mode_set || other.mode_set,
-            attributes: self.attributes || other.attributes,
+            attributes,
             create_mode: earlier.create_mode.or(later.create_mode),
             linked_to,
         };

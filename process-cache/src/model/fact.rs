@@ -111,6 +111,12 @@ pub enum Query {
     /// A part omitted from the program's key, as a digest. Only the context of its execve can
     /// answer ([`ExecContext`](crate::key::exec_context::ExecContext)).
     LeftOut(Part),
+    /// What a directory passes on to the files made in it: its group, if its set-group-ID bit is set,
+    /// and its default access list.
+    Inherited(FilePath),
+    /// All extended attributes of the file, access lists included (links are not followed). Labels
+    /// that the system sets itself do not count.
+    Attributes(FilePath),
 }
 
 /// A part that the keys of some programs omit, since it counts for few of their runs
@@ -160,6 +166,8 @@ impl Query {
             | Self::Replaced(path)
             | Self::Permissions(path)
             | Self::StatFs(path)
+            | Self::Inherited(path)
+            | Self::Attributes(path)
             | Self::Stat { path, .. }
             | Self::Access { path, .. }
             | Self::Kind { path, .. }
@@ -181,6 +189,8 @@ impl Query {
             | Self::Replaced(path)
             | Self::Permissions(path)
             | Self::StatFs(path)
+            | Self::Inherited(path)
+            | Self::Attributes(path)
             | Self::Stat { path, .. }
             | Self::Access { path, .. }
             | Self::Kind { path, .. }

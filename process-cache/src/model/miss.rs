@@ -128,7 +128,8 @@ pub fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
             .to_owned();
         }
         Query::StatFs(path) => ("file system of", path),
-        Query::Xattr { path, .. } => ("attributes of", path),
+        Query::Xattr { path, .. } | Query::Attributes(path) => ("attributes of", path),
+        Query::Inherited(path) => ("default access list or group of", path),
     };
     let missing = |answer: &Answer| matches!(answer, Answer::Error(libc::ENOENT));
     let how = match (missing(recorded), missing(found)) {

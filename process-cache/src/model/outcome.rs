@@ -185,6 +185,16 @@ pub enum Effect {
         /// Its times.
         time: Time,
     },
+    /// An extended attribute of a file or directory was set or removed. A new file has none that
+    /// no effect sets, also below a directory with a default access list.
+    Attribute {
+        /// The file or directory.
+        path: FilePath,
+        /// The attribute's name with its namespace (`user.x`, `system.posix_acl_access`).
+        name: Vec<u8>,
+        /// Its value; `None` if it was removed.
+        value: Option<Vec<u8>>,
+    },
 }
 
 impl Effect {
@@ -199,7 +209,8 @@ impl Effect {
             | Self::Remove { path }
             | Self::RemoveDir { path }
             | Self::Chmod { path, .. }
-            | Self::SetTimes { path, .. } => path,
+            | Self::SetTimes { path, .. }
+            | Self::Attribute { path, .. } => path,
         }
     }
 }

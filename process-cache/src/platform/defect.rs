@@ -44,6 +44,8 @@ defects! {
     MomentFailure = "trust-moment-failures",
     TruncateFact = "drop-truncate-fact",
     LinkedResource = "take-links-for-their-targets",
+    DefaultAclFact = "ignore-default-acl",
+    AttributeFact = "drop-attributes",
 }
 
 /// Whether this defect is switched on.

@@ -433,7 +433,8 @@ fn effect_paths(
         | Effect::Remove { path }
         | Effect::RemoveDir { path }
         | Effect::Chmod { path, .. }
-        | Effect::SetTimes { path, .. } => *path = other(path)?,
+        | Effect::SetTimes { path, .. }
+        | Effect::Attribute { path, .. } => *path = other(path)?,
     }
     Some(())
 }

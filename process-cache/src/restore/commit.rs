@@ -8,7 +8,7 @@ use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 use tempfile::TempPath;
 
 use super::directories::Directories;
-use super::files::{chmod, open_for_writing, put_over, set_times, temporary};
+use super::files::{chmod, open_for_writing, put_over, set_attribute, set_times, temporary};
 use super::prepare::{PreparedStep, PreparedSteps};
 use super::undo::{Before, Undo, removed_dirs};
 use super::unnamed_file::NewFile;
@@ -173,6 +173,10 @@ impl Commit<'_> {
                     chmod(path, *mode)
                 }
             },
+            Effect::Attribute { name, value, .. } => {
+                self.undo.attribute(path, name)?;
+                set_attribute(path, name, value.as_deref())
+            }
             Effect::SetTimes { time, .. } => {
                 let directory = before.as_ref().is_some_and(Metadata::is_dir);
                 if directory && is_explicit(*time) {

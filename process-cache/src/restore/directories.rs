@@ -8,11 +8,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 
-use super::files::{chmod, set_times};
+use super::files::{chmod, remove_list, set_times};
 use super::undo::{Before, Undo};
 use super::{RestoreError, Result};
 use crate::model::outcome::Time;
 use crate::model::path::FilePath;
+use crate::world::attributes::{ACCESS_LIST, DEFAULT_LIST};
 
 /// Permissions that the owner needs to create a name in a directory.
 const OPEN: u32 = 0o700;
@@ -41,6 +42,9 @@ impl Directories {
                 Some(before) if before.is_dir() => return self.chmod(path, mode, before, undo),
                 _ => return Err(RestoreError::io("create", path)(error)),
             },
+        }
+        for list in [ACCESS_LIST, DEFAULT_LIST] {
+            remove_list(path, list).map_err(RestoreError::io("set the permissions of", path))?;
         }
         let found = fs::symlink_metadata(path).map_err(RestoreError::io("look at", path))?;
         // The inherited bit depends on the parent, and the kernel may refuse to set it again.

@@ -5,7 +5,9 @@ use std::io;
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-use rustix::fs::{AtFlags, CWD, RenameFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
+use rustix::fs::{
+    AtFlags, CWD, RenameFlags, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT, XattrFlags,
+};
 use tempfile::TempPath;
 
 use super::{RestoreError, Result};
@@ -64,6 +66,40 @@ pub(super) fn open_for_writing(path: &FilePath, may_chmod: bool) -> Result<File>
 pub(super) fn chmod(path: &FilePath, mode: u32) -> Result<()> {
     fs::set_permissions(path.as_path(), fs::Permissions::from_mode(mode & 0o7777))
         .map_err(RestoreError::io("set the permissions of", path))
+}
+
+/// Whether a lookup found an attribute.
+pub(super) fn has(found: rustix::io::Result<usize>) -> bool {
+    matches!(found, Ok(_) | Err(rustix::io::Errno::RANGE))
+}
+
+/// Removes an access list of a new file, if its directory passed one on.
+pub(super) fn remove_list(path: &Path, name: &[u8]) -> rustix::io::Result<()> {
+    let mut list = [0_u8; 4];
+    match has(rustix::fs::lgetxattr(path, name, &mut list[..])) {
+        true => rustix::fs::lremovexattr(path, name),
+        false => Ok(()),
+    }
+}
+
+/// Sets or removes an extended attribute. The owner of a read-only file grants himself the right.
+pub(super) fn set_attribute(path: &FilePath, name: &[u8], value: Option<&[u8]>) -> Result<()> {
+    let set = || match value {
+        Some(value) => rustix::fs::lsetxattr(path.as_path(), name, value, XattrFlags::empty()),
+        None => match rustix::fs::lremovexattr(path.as_path(), name) {
+            Err(rustix::io::Errno::NODATA | rustix::io::Errno::OPNOTSUPP) => Ok(()),
+            result => result,
+        },
+    };
+    let mut result = set();
+    if result == Err(rustix::io::Errno::ACCESS)
+        && let Ok(before) = fs::symlink_metadata(path)
+    {
+        chmod(path, before.permissions().mode() | 0o200)?;
+        result = set();
+        chmod(path, before.permissions().mode())?;
+    }
+    result.map_err(RestoreError::io("set an attribute of", path))
 }
 
 pub(super) fn set_times(path: &FilePath, time: Time) -> Result<()> {

@@ -27,6 +27,7 @@ enum Small {
     RemoveDir(u8),
     Chmod(u8),
     SetTimes(u8),
+    Attribute(u8),
 }
 
 const NAMES: [&str; 8] = ["a", "b", "d", "d/a", "d/b", "d/e", "d/e/a", "l"];
@@ -54,6 +55,7 @@ fn small() -> impl Strategy<Value = Small> {
         1 => name().prop_map(Small::RemoveDir),
         1 => name().prop_map(Small::Chmod),
         1 => name().prop_map(Small::SetTimes),
+        1 => name().prop_map(Small::Attribute),
     ]
 }
 
@@ -110,6 +112,12 @@ fn effect(small: &Small, root: &Path, store: &Store) -> Effect {
         Small::SetTimes(name) => Effect::SetTimes {
             path: at(name),
             time: Time::Set(None, Some(1_000_000_000)),
+        },
+        // Removed: file systems without attributes have none either.
+        Small::Attribute(name) => Effect::Attribute {
+            path: at(name),
+            name: b"user.a".to_vec(),
+            value: None,
         },
     }
 }
@@ -213,6 +221,7 @@ fn reference(store: &Store, effect: &Effect) -> Option<()> {
             chmod(*mode)
         }
         Effect::SetTimes { .. } => found.map(|_| ()),
+        Effect::Attribute { .. } => (is_dir || is_file).then_some(()),
     }
 }
 

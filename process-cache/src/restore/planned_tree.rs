@@ -32,8 +32,6 @@ enum Writable {
     /// After an effect has set its permissions.
     Then,
     Never,
-    /// It has an inheritable access list, which effects do not record.
-    HandsDown,
 }
 
 #[derive(Default)]
@@ -94,10 +92,6 @@ impl PlannedTree {
                 path,
                 "is not in a directory that can be written",
             )),
-            Writable::HandsDown => Err(RestoreError::obstacle(
-                path,
-                "is in a directory with a default access list",
-            )),
         }
     }
 
@@ -106,7 +100,6 @@ impl PlannedTree {
             return writable;
         }
         let writable = match is_writable_dir(dir) {
-            true if hands_down(dir) => Writable::HandsDown,
             true => Writable::Already,
             false => Writable::Never,
         };
@@ -192,7 +185,8 @@ impl PlannedTree {
             && let Effect::Write { fresh: false, .. }
             | Effect::Append { .. }
             | Effect::Chmod { .. }
-            | Effect::SetTimes { .. } = effect
+            | Effect::SetTimes { .. }
+            | Effect::Attribute { .. } = effect
         {
             self.check_only_name(path, stat.as_ref())?;
         }
@@ -264,10 +258,15 @@ impl PlannedTree {
                 self.set(path, Kind::Absent);
             }
             (Effect::RemoveDir { .. }, _) => return wrong("is not a directory"),
-            (Effect::Chmod { .. } | Effect::SetTimes { .. }, Kind::Absent) => {
+            (
+                Effect::Chmod { .. } | Effect::SetTimes { .. } | Effect::Attribute { .. },
+                Kind::Absent,
+            ) => {
                 return wrong("is not there");
             }
-            (Effect::Chmod { .. }, Kind::Symlink) => return wrong("is a symbolic link"),
+            (Effect::Chmod { .. } | Effect::Attribute { .. }, Kind::Symlink) => {
+                return wrong("is a symbolic link");
+            }
             // The entries of the directory stay.
             (Effect::Chmod { mode, .. }, Kind::Directory) => {
                 self.chmod_dir(path, stat.as_ref(), *mode)?;
@@ -276,6 +275,11 @@ impl PlannedTree {
             (Effect::Chmod { .. }, _) => {
                 stat.iter().try_for_each(|stat| check_owned(path, stat))?;
                 self.set(path, before);
+            }
+            (Effect::Attribute { name, .. }, _) => {
+                if !name.starts_with(b"user.") {
+                    stat.iter().try_for_each(|stat| check_owned(path, stat))?;
+                }
             }
             (Effect::SetTimes { .. }, Kind::File) if attributes::is_append_only(path, false) => {
                 return wrong("can only be appended to");
@@ -310,16 +314,6 @@ fn is_writable_dir(path: &Path) -> bool {
         && rustix::fs::accessat(CWD, path, rights, AtFlags::EACCESS).is_ok()
         // A temporary name could not be removed there.
         && !attributes::is_append_only(path, false)
-}
-
-/// Whether a directory has a default access list (acl(5)): recorded permissions could then let
-/// others read private files.
-fn hands_down(dir: &Path) -> bool {
-    let mut list = [0_u8; 64];
-    match rustix::fs::getxattr(dir, "system.posix_acl_default", &mut list[..]) {
-        Ok(length) => length > 0,
-        Err(error) => error == Errno::RANGE,
-    }
 }
 
 /// Checks that permissions and times can be set.

@@ -15,10 +15,11 @@ use rustc_hash::FxHashMap;
 use rustix::fs::{AtFlags, CWD, FileType, RenameFlags, Timespec, Timestamps, UTIME_OMIT};
 use tempfile::TempPath;
 
-use super::files::{BUDGET, SMALL, names, open_for_writing, timestamps};
+use super::files::{BUDGET, SMALL, names, open_for_writing, set_attribute, timestamps};
 use super::{RestoreError, Result};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
+use crate::world::attributes;
 
 /// Undoes the effects so far.
 pub(super) struct Undo<'a> {
@@ -39,6 +40,8 @@ enum Step {
     Aside(FilePath, TempPath),
     /// The name was a directory.
     Removed(FilePath, Metadata),
+    /// The same file had this attribute, or had none of this name.
+    Attribute(FilePath, Vec<u8>, Option<Vec<u8>>),
     /// The same file had other metadata and this content.
     Changed(FilePath, Metadata, Before),
 }
@@ -98,6 +101,15 @@ impl<'a> Undo<'a> {
     pub(super) fn change(&mut self, path: &FilePath, before: &Metadata, content: Before) {
         let (path, before) = (path.clone(), before.clone());
         self.steps.push(Step::Changed(path, before, content));
+    }
+
+    /// Notes that an attribute of this file is about to change.
+    pub(super) fn attribute(&mut self, path: &FilePath, name: &[u8]) -> Result<()> {
+        let old = attributes::value(path, name)
+            .map_err(RestoreError::io("read an attribute of", path))?;
+        let step = Step::Attribute(path.clone(), name.to_vec(), old);
+        self.steps.push(step);
+        Ok(())
     }
 
     /// Notes that this file is about to be written in place.
@@ -205,6 +217,9 @@ impl Step {
             Self::Removed(path, before) => {
                 fs::create_dir(path.as_path())?;
                 fs::set_permissions(path.as_path(), before.permissions())
+            }
+            Self::Attribute(path, name, value) => {
+                set_attribute(&path, &name, value.as_deref()).map_err(io::Error::other)
             }
             Self::Changed(path, before, content) => take_back_change(&path, &before, &content),
         }

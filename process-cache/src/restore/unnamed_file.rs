@@ -12,10 +12,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use super::files::{names, put_over, temporary, timestamps};
+use super::files::{has, names, put_over, remove_list, temporary, timestamps};
 use super::{RestoreError, Result};
 use crate::model::outcome::Time;
 use crate::model::path::FilePath;
+use crate::world::attributes::ACCESS_LIST;
 
 /// Maximal number of unnamed files at a time: a process may have few descriptors.
 const UNNAMED: usize = 64;
@@ -58,6 +59,12 @@ impl Unnamed {
 
     /// Gives the file its name, or a temporary one if the name exists.
     fn finish(self, path: &FilePath, mode: u32, time: Time) -> Result<Option<tempfile::TempPath>> {
+        // The directory may have passed on an access list.
+        let mut list = [0_u8; 4];
+        if has(rustix::fs::fgetxattr(&self.0, ACCESS_LIST, &mut list[..])) {
+            rustix::fs::fremovexattr(&self.0, ACCESS_LIST)
+                .map_err(RestoreError::io("set the permissions of", path))?;
+        }
         self.0
             .set_permissions(fs::Permissions::from_mode(mode & 0o7777))
             .map_err(RestoreError::io("set the permissions of", path))?;
@@ -135,6 +142,8 @@ fn set_attributes(
     mode: u32,
     time: Time,
 ) -> Result<tempfile::TempPath> {
+    remove_list(&temporary, ACCESS_LIST)
+        .map_err(RestoreError::io("set the permissions of", path))?;
     fs::set_permissions(&temporary, fs::Permissions::from_mode(mode & 0o7777))
         .map_err(RestoreError::io("set the permissions of", path))?;
     let (times, flags) = (timestamps(time), AtFlags::SYMLINK_NOFOLLOW);

@@ -130,6 +130,8 @@ impl World {
             Query::Order(paths) => Ok(metadata::order(paths)),
             Query::StatFs(path) => metadata::file_system(path),
             Query::Xattr { path, follow, name } => metadata::xattr(path, *follow, name),
+            Query::Inherited(path) => attributes::inherited(path),
+            Query::Attributes(path) => attributes::all(path),
             Query::LeftOut(_) => Ok(Answer::Unknown("no program begins".to_owned())),
         };
         answer.unwrap_or_else(|error| Answer::Error(error.raw_os_error()))

@@ -4,6 +4,7 @@
 //! All tests are one program, so that the sandbox is compiled once; each concern has a file.
 
 mod assumed;
+mod attributes;
 mod command_line;
 mod descriptors;
 mod effects;

@@ -248,8 +248,9 @@ pub(super) fn show(event: &IoEvent) -> String {
             let name = name.as_deref().map_or("*".to_owned(), lossy);
             format!("xattr {} {name}", show_file_ref(file))
         }
-        E::XattrWrite { file, name } => {
-            format!("set xattr {} {}", show_file_ref(file), lossy(name))
+        E::XattrWrite { file, name, how } => {
+            let how = format!("{how:?}").to_lowercase();
+            format!("{how} xattr {} {}", show_file_ref(file), lossy(name))
         }
         E::MakeDir { path, mode } => format!("mkdir {} {mode:o}", show_path(path)),
         E::MakeNode { path, mode, device } => {

@@ -74,7 +74,10 @@ const OF_PCACHE: &[(&str, &str, &str)] = &[
 const HISTORY: &[(&str, &[(u32, &str)])] = &[
     (
         "entries in it",
-        &[(7, "got facts about what keys leave out")],
+        &[
+            (7, "got facts about what keys leave out"),
+            (8, "attributes of files, and facts about them"),
+        ],
     ),
     (
         "weak key of `pcache`",
@@ -93,6 +96,7 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
                 "what make says of its location is stored as pieces of streams",
             ),
             (4, "facts about what keys leave out"),
+            (5, "attributes of files, and facts about them"),
         ],
     ),
     (

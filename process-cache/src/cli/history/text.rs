@@ -238,7 +238,8 @@ pub(super) fn fact_words(fact: &crate::model::fact::Fact) -> (&'static str, Stri
         Query::Inode { path, .. } => ("inode", path),
         Query::Permissions(path) => ("permissions", path),
         Query::StatFs(path) => ("file_system", path),
-        Query::Xattr { path, .. } => ("attributes", path),
+        Query::Xattr { path, .. } | Query::Attributes(path) => ("attributes", path),
+        Query::Inherited(path) => ("inherited", path),
         Query::Order(paths) => return ("order", format!("{} files", paths.len()), answer),
         Query::LeftOut(part) => return ("left_out", format!("{part:?}").to_lowercase(), answer),
     };
@@ -257,6 +258,13 @@ pub(super) fn effect_words(effect: &Effect) -> (&'static str, String) {
         Effect::RemoveDir { .. } => ("remove_directory", String::new()),
         Effect::Chmod { mode, .. } => ("permissions", format!("mode {mode:o}")),
         Effect::SetTimes { .. } => ("times", String::new()),
+        Effect::Attribute { name, value, .. } => {
+            let name = String::from_utf8_lossy(name).into_owned();
+            match value {
+                Some(_) => ("attribute", name),
+                None => ("remove_attribute", name),
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use crate::model::path::FilePath;
 use crate::platform::defect::{Defect, planted};
 use crate::store::{Store, copy};
 use crate::world::World;
+use crate::world::attributes;
 use crate::world::locate::{is_directory, is_link, is_regular, modified};
 use rustix::fs::{FileType, Stat};
 use std::collections::HashMap;
@@ -70,17 +71,10 @@ impl Capture {
             }
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
-        let attributes = || {
-            let mut buffer = [0_u8; 64];
-            !matches!(rustix::fs::llistxattr(path.as_path(), &mut buffer), Ok(0))
-        };
-        if change.attributes && attributes() {
-            return Err(format!("sets extended attributes of {}", path.display()));
-        }
         if change.content.is_none() {
             self.check_only_name(path, &stat)?;
             metadata_effects(path, change, &stat, &mut self.effects);
-            return Ok(());
+            return self.add_attributes(path, change, false);
         }
         // A file of another kind existed there: it is removed first.
         if let Some(initial) = change.initial.as_deref()
@@ -106,12 +100,12 @@ impl Capture {
                 if let Some(effect) = file_effect(store, world, path, change, &stat)? {
                     self.effects.push((change.last, effect));
                 }
-                Ok(())
+                self.add_attributes(path, change, change.fresh || change.was_absent())
             }
             FileType::Symlink => self.add_symlink(path, change),
             FileType::Directory => {
                 self.add_directory(path, change, &stat);
-                Ok(())
+                self.add_attributes(path, change, true)
             }
             _ => Err(format!("{} is no plain file", path.display())),
         }
@@ -239,6 +233,51 @@ impl Capture {
             self.effects
                 .push((change.last, Effect::Chmod { path, mode }));
         }
+    }
+
+    /// Adds the attributes that were set or removed; of a new file, all that it has.
+    fn add_attributes(
+        &mut self,
+        path: &FilePath,
+        change: &Change,
+        is_new: bool,
+    ) -> Result<(), String> {
+        let shown = |error: rustix::io::Errno| format!("{}: {error}", path.display());
+        if planted(Defect::AttributeFact) {
+            return Ok(());
+        }
+        let mut names = match is_new {
+            true => attributes::names(path).map_err(shown)?,
+            false => change.attributes.clone(),
+        };
+        names.sort_unstable();
+        for name in names {
+            let text = || String::from_utf8_lossy(&name).into_owned();
+            if name == attributes::CAPABILITY {
+                let path = path.display();
+                return Err(format!(
+                    "gives file capabilities to {path}, which are not restored"
+                ));
+            }
+            if !attributes::is_restorable(&name) {
+                if change.attributes.contains(&name) {
+                    let (name, path) = (text(), path.display());
+                    return Err(format!(
+                        "sets the attribute {name} of {path}, which is not restored"
+                    ));
+                }
+                // A label that the system sets itself.
+                continue;
+            }
+            let value = attributes::value(path, &name).map_err(shown)?;
+            let effect = Effect::Attribute {
+                path: path.clone(),
+                name,
+                value,
+            };
+            self.effects.push((change.last, effect));
+        }
+        Ok(())
     }
 
     /// Adds the times of directories in which temporary files were made and removed, if no other

@@ -10,6 +10,7 @@ use crate::engine::unit::{Change, Observation, Observed, Unit};
 use crate::model::fact::{Answer, Query};
 use crate::model::path::FilePath;
 use crate::policy::Outputs;
+use crate::world::attributes;
 use crate::world::locate::is_regular;
 
 /// Drops the observations that a unit made of files before it replaced them.
@@ -42,7 +43,7 @@ pub(super) fn forget_outputs(unit: &mut Unit) {
                     | Query::Replaced(_)
             )
         };
-        if before.iter().any(reads) {
+        if before.iter().any(reads) || attributes::gets_list(&path) {
             continue;
         }
         // A write through a link goes to another name than the one that was looked up, and a

@@ -5,6 +5,7 @@ use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::{Asked, FilePath};
 use crate::platform::defect::{Defect, planted};
 use crate::world::World;
+use crate::world::attributes;
 use crate::world::locate::{is_directory, is_link, is_regular, modified};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
@@ -222,6 +223,21 @@ fn precondition(
             ));
         }
         let mut promoted = Vec::new();
+        let in_place = change.initial.is_some() && !change.was_fresh(observation.seq);
+        if matches!(query, Query::Attributes(_)) && in_place {
+            let Observed::Answer(answer) = &observation.observed else {
+                return Ok(Precondition::Made(Vec::new()));
+            };
+            // Writing keeps attributes; changing permissions makes none.
+            let kept = !change.mode_set || attributes::is_none(answer);
+            return match kept && change.attributes.is_empty() {
+                true => Ok(Precondition::Holds(observation.observed.clone())),
+                false => Err(format!(
+                    "moves or links {}, whose attributes it changed",
+                    resource.display()
+                )),
+            };
+        }
         let removed = matches!(observation.observed, Observed::Answer(Answer::Error(_)));
         if let (Some(initial), false) = (change.initial.as_deref(), removed) {
             if let Some(content) = &change.initial_content {

@@ -138,7 +138,9 @@ impl Session {
             IoEvent::StatFs { .. } if self.unit(unit).policy.usage => {}
             IoEvent::StatFs { file } => self.asked_file_system(unit, &file),
             IoEvent::XattrRead { file, name } => self.read_attribute(unit, &file, name),
-            IoEvent::XattrWrite { file, name } => self.set_attribute(unit, before, &file, &name),
+            IoEvent::XattrWrite { file, name, how } => {
+                self.set_attribute(unit, before, &file, &name, how);
+            }
             IoEvent::MakeDir { .. } => {
                 self.locator.forget_absent();
                 self.made_name(unit, before);

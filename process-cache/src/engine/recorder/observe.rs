@@ -438,6 +438,10 @@ impl Session {
     pub(super) fn failed(&mut self, unit: UnitId, call: &str, paths: &[PathRef], error: i32) {
         match error {
             libc::EFAULT | libc::ENAMETOOLONG | libc::EBADF | libc::EINTR => {}
+            // The attribute exists already.
+            libc::EEXIST if call.contains("xattr") => {
+                self.mark_uncacheable(unit, format!("{call} finds an attribute"), true);
+            }
             // Truncating a FIFO, moving a directory into itself.
             libc::EINVAL
             | libc::ENOENT

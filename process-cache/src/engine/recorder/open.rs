@@ -14,6 +14,7 @@ use crate::platform::defect::{Defect, planted};
 use crate::platform::proc_files::GROUP;
 use crate::policy::Policy;
 use crate::policy::script::Scripts;
+use crate::world::attributes;
 use crate::world::locate::{CachedOpen, Located, is_directory, is_regular};
 use crate::world::lookup_cache::Kind;
 use crate::world::pending_digest::PendingDigest;
@@ -101,8 +102,13 @@ impl Session {
             }
         }
         if mode.tmpfile {
-            if let Some(error) = error {
-                self.failed(unit, "open", std::slice::from_ref(path), error);
+            match error {
+                Some(error) => self.failed(unit, "open", std::slice::from_ref(path), error),
+                // The new file has no name, and gets its access list from this directory.
+                None => {
+                    let (directory, _) = self.locator.place(&path.path);
+                    self.expect_inherited(unit, &FilePath::from(directory.join("file")));
+                }
             }
             return;
         }
@@ -234,8 +240,10 @@ impl Session {
             && let Some((resource, initial)) = before.first()
             && initial.is_none()
         {
-            self.expect_kind(unit, resource, None);
-            self.remade(unit, resource, None, TimeState::Present);
+            let resource = resource.clone();
+            self.expect_kind(unit, &resource, None);
+            self.expect_inherited(unit, &resource);
+            self.remade(unit, &resource, None, TimeState::Present);
             return;
         }
         if !path.follow {
@@ -291,6 +299,9 @@ impl Session {
                 self.outputs.watch.opened(&resource);
             }
         }
+        if mode.create.is_some() {
+            self.expect_inherited(unit, &resource);
+        }
         let Some(stat) = initial.as_deref() else {
             if mode.exclusive && mode.create.is_some_and(|mode| mode & 0o077 == 0) {
                 let spelled = path.path.as_os_str().as_bytes().to_vec();
@@ -302,7 +313,7 @@ impl Session {
                 .get(&resource)
                 .is_some_and(|c| c.fresh);
             let blind = mode.append && self.appends_blindly(unit);
-            if mode.exclusive || !(mode.truncate || blind) {
+            if mode.exclusive || !(mode.truncate || blind) || attributes::gets_list(&resource) {
                 // An existing file would have made the call fail, or would have kept its content.
                 self.expect_kind(unit, &resource, None);
                 let change = self.remade(unit, &resource, None, TimeState::Present);
@@ -348,7 +359,8 @@ impl Session {
         self.world.table().suspend(stat.st_dev, stat.st_ino);
         if !known {
             let blind = mode.append && self.appends_blindly(unit);
-            if mode.create.is_some() && (mode.truncate || blind) {
+            let may_be_made = mode.create.is_some() && (mode.truncate || blind);
+            if may_be_made && !attributes::gets_list(&resource) {
                 self.expect_target(unit, &resource, Some(stat));
             } else {
                 self.expect_kind(unit, &resource, Some(stat));

@@ -11,7 +11,7 @@ use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::world::World;
 use crate::world::locate::{is_directory, is_link, is_regular};
-use ptrace_async::event::{FileRef, PathRef, TimeChange};
+use ptrace_async::event::{AttributeChange, FileRef, PathRef, TimeChange};
 use rustix::fs::Stat;
 
 impl Session {
@@ -22,18 +22,73 @@ impl Session {
         before: &Before,
         file: &FileRef,
         name: &[u8],
+        how: AttributeChange,
     ) {
-        if let Some(change) = self.meta_change(unit, before, file) {
-            change.attributes = true;
-            // An access list that equals the permission bits is stored as permission bits.
-            change.mode_set |= name.starts_with(b"system.posix_acl");
+        let is_list = name.starts_with(b"system.posix_acl");
+        let Some(change) = self.meta_change(unit, before, file) else {
+            return;
+        };
+        change.set_attribute(name);
+        // An access list that equals the permission bits is stored as permission bits.
+        change.mode_set |= is_list;
+        let (is_soft, seq) = (change.was_absent() && !change.fresh, change.begun);
+        let was_made = change.fresh || change.was_absent();
+        let Some((path, _)) = before.first() else {
+            return;
+        };
+        if is_soft {
+            // An existing file would keep attributes of its own.
+            self.note_kind(seq, unit, path, None);
         }
+        if was_made || is_list {
+            return;
+        }
+        match how {
+            AttributeChange::Set => {}
+            AttributeChange::Create => {
+                let absent = Observed::Answer(Answer::Error(libc::ENODATA));
+                let (path, name) = (path.clone(), name.to_vec());
+                let query = Query::Xattr {
+                    path: path.clone(),
+                    follow: false,
+                    name,
+                };
+                self.unit(unit).observe(seq, query, absent, path);
+            }
+            AttributeChange::Replace | AttributeChange::Remove => {
+                let (path, name) = (path.display(), String::from_utf8_lossy(name));
+                let text = format!("replaces or removes the attribute {name} of {path}");
+                self.mark_uncacheable(unit, text, true);
+            }
+        }
+    }
+
+    /// Notes what a new name gets from its directory: a group and an access list.
+    pub(super) fn expect_inherited(&mut self, unit: UnitId, path: &FilePath) {
+        let Some(directory) = path.parent().map(FilePath::from) else {
+            return;
+        };
+        let query = Query::Inherited(directory.clone());
+        let of_unit = self.unit(unit);
+        // A directory that the unit made passes on what it got itself.
+        let was_made = of_unit
+            .changes
+            .get(&directory)
+            .is_some_and(|change| change.was_absent() && change.content.is_some());
+        if was_made || of_unit.observations.contains_key(&query) || planted(Defect::DefaultAclFact)
+        {
+            return;
+        }
+        let observed = Observed::Answer(self.world.ask(&query));
+        let seq = self.at_beginning();
+        self.unit(unit).observe(seq, query, observed, directory);
     }
 
     /// Records a new directory, link or special file.
     pub(super) fn made_name(&mut self, unit: UnitId, before: &Before) {
         if let Some((path, initial)) = before.first() {
             self.expect_kind(unit, path, initial.as_deref());
+            self.expect_inherited(unit, path);
             self.remade(unit, path, initial.clone(), TimeState::Present);
         }
     }
@@ -160,7 +215,7 @@ impl Session {
             self.renamed_directory(unit, from, to, made.as_ref(), target.clone());
             return;
         }
-        // A file that was only written keeps owner and permissions under its new name.
+        // A file that was only written keeps owner, permissions and attributes under its new name.
         let kept = made.as_ref().filter(|change| !change.fresh);
         if let Some((Some(seq), Some(initial))) =
             kept.map(|change| (change.content, change.initial.clone()))
@@ -173,6 +228,7 @@ impl Session {
             let target = Query::Target(from.clone());
             let writable = Observed::Answer(Answer::Writable);
             of_unit.observe(seq, target, writable, from.clone());
+            self.keeps_attributes(unit, from, to, Some(seq));
         }
         let time = match &made {
             Some(change) => change.time,
@@ -273,10 +329,31 @@ impl Session {
             stat: Box::new(*stat),
             content: None,
         };
+        self.keeps_attributes(unit, from, now, None);
         let seen = self.unit(unit).observations.contains_key(&query);
         self.note(unit, query.clone(), observed, from.clone());
         if let Some(noted) = self.unit(unit).observations.get_mut(&query) {
             noted.carried = !seen;
+        }
+    }
+
+    /// Notes the attributes of a file that keeps them under another name: it had the name `from`
+    /// (at `seq`), and is now `now`.
+    fn keeps_attributes(
+        &mut self,
+        unit: UnitId,
+        from: &FilePath,
+        now: &FilePath,
+        seq: Option<u64>,
+    ) {
+        if planted(Defect::AttributeFact) {
+            return;
+        }
+        let answer = Observed::Answer(self.world.ask(&Query::Attributes(now.clone())));
+        let query = Query::Attributes(from.clone());
+        match seq {
+            Some(seq) => self.unit(unit).observe(seq, query, answer, from.clone()),
+            None => self.note(unit, query, answer, from.clone()),
         }
     }
 
@@ -308,6 +385,9 @@ impl Session {
                     self.carried(unit, source, source, &stat);
                 }
             }
+        }
+        if source.is_none() {
+            self.expect_inherited(unit, &target);
         }
         let change = self.remade(unit, &target, initial, TimeState::Kept);
         change.linked_to = source;

@@ -20,6 +20,7 @@ use crate::model::outcome::{Effect, Ending, Outcome, StreamData, Time};
 use crate::model::path::FilePath;
 use crate::policy::base_dirs::BaseDirs;
 use crate::relocation::Relocation;
+use crate::world::attributes;
 
 /// The largest accepted result, in bytes of all its contents.
 pub const MAX_BYTES: u64 = 4 << 30;
@@ -243,6 +244,12 @@ impl Places<'_> {
         match effect {
             Effect::HardLink { to, .. } => self.check_place(to),
             Effect::Symlink { target, .. } => self.check_target(path, target),
+            Effect::Attribute { name, .. } if !attributes::is_restorable(name) => {
+                Err(Refusal::Path {
+                    path: path.clone(),
+                    wrong: "would get an attribute that pcache does not restore",
+                })
+            }
             _ => Ok(()),
         }
     }

@@ -27,7 +27,7 @@ use crate::model::path::FilePath;
 /// Trees and outcomes.
 pub(super) const ENTRY: Kind = Kind {
     magic: *b"pcu",
-    version: 7,
+    version: 8,
 };
 /// The maximal decoded size of all paths, however small the encoded form is (bytes).
 const MAX_PATH_BYTES: usize = 256 << 20;
@@ -63,6 +63,8 @@ enum QueryForm<'a> {
     Inode(u32, bool),
     Replaced(u32),
     LeftOut(Part),
+    Inherited(u32),
+    Attributes(u32),
 }
 
 /// An [`Answer`] with indices for paths and digests.
@@ -432,6 +434,8 @@ impl<'t> Tables<'t> {
             Query::StatFs(path) => QueryForm::StatFs(self.path(path)),
             Query::Xattr { path, follow, name } => QueryForm::Xattr(self.path(path), *follow, name),
             Query::LeftOut(part) => QueryForm::LeftOut(*part),
+            Query::Inherited(path) => QueryForm::Inherited(self.path(path)),
+            Query::Attributes(path) => QueryForm::Attributes(self.path(path)),
         }
     }
 
@@ -480,6 +484,8 @@ impl QueryForm<'_> {
             | Self::Permissions(at)
             | Self::Inode(at, _)
             | Self::StatFs(at)
+            | Self::Inherited(at)
+            | Self::Attributes(at)
             | Self::Xattr(at, ..) => has_path(*at),
             Self::Order(several) => several.iter().all(|at| has_path(*at)),
             Self::LeftOut(_) => true,
@@ -522,6 +528,8 @@ impl QueryForm<'_> {
                 name: name.to_vec(),
             },
             Self::LeftOut(part) => Query::LeftOut(*part),
+            Self::Inherited(at) => Query::Inherited(path(*at)),
+            Self::Attributes(at) => Query::Attributes(path(*at)),
         }
     }
 }

@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use super::context::{AT_FDCWD, EntryContext};
 use super::step::{Buffers, Entry, ExitStep, Pending, Report};
-use crate::event::{Identity, IoEvent, Tid};
+use crate::event::{AttributeChange, Identity, IoEvent, Tid};
 use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::process::model::Processes;
@@ -82,10 +82,15 @@ impl EntryContext<'_> {
             nr::listxattrat => self.xattr_read(Self::by_at, None),
 
             // Changing the tree.
-            nr::setxattr | nr::removexattr => self.xattr_write(Self::by_path, 1),
-            nr::lsetxattr | nr::lremovexattr => self.xattr_write(Self::by_link, 1),
-            nr::fsetxattr | nr::fremovexattr => self.xattr_write(Self::by_descriptor, 1),
-            nr::setxattrat | nr::removexattrat => self.xattr_write(Self::by_at, 3),
+            nr::setxattr => self.xattr_write(Self::by_path, 1, self.attribute_change()),
+            nr::lsetxattr => self.xattr_write(Self::by_link, 1, self.attribute_change()),
+            nr::fsetxattr => self.xattr_write(Self::by_descriptor, 1, self.attribute_change()),
+            // Its flags are in memory.
+            nr::setxattrat => self.xattr_write(Self::by_at, 3, AttributeChange::Replace),
+            nr::removexattr => self.xattr_write(Self::by_path, 1, AttributeChange::Remove),
+            nr::lremovexattr => self.xattr_write(Self::by_link, 1, AttributeChange::Remove),
+            nr::fremovexattr => self.xattr_write(Self::by_descriptor, 1, AttributeChange::Remove),
+            nr::removexattrat => self.xattr_write(Self::by_at, 3, AttributeChange::Remove),
             nr::mkdir => self.mkdir(AT_FDCWD, a[0], self.uint(1)),
             nr::mkdirat => self.mkdir(self.int(0), a[1], self.uint(2)),
             nr::mknod => self.mknod(AT_FDCWD, a[0], self.uint(1), a[2]),

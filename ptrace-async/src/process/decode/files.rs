@@ -2,7 +2,7 @@
 
 use super::context::{AT_FDCWD, EntryContext};
 use super::step::ExitStep;
-use crate::event::{FileRef, IoEvent, PathRef, TimeChange};
+use crate::event::{AttributeChange, FileRef, IoEvent, PathRef, TimeChange};
 
 const RENAME_EXCHANGE: u32 = 2;
 const RENAME_WHITEOUT: u32 = 4;
@@ -128,10 +128,24 @@ impl<'a> EntryContext<'a> {
 
 // Changing.
 impl<'a> EntryContext<'a> {
-    pub(super) fn xattr_write(&mut self, namer: Namer<'a>, name: usize) -> Option<ExitStep> {
+    pub(super) fn xattr_write(
+        &mut self,
+        namer: Namer<'a>,
+        name: usize,
+        how: AttributeChange,
+    ) -> Option<ExitStep> {
         let file = namer(self)?;
         let name = self.attribute(name)?;
-        self.change(IoEvent::XattrWrite { file, name })
+        self.change(IoEvent::XattrWrite { file, name, how })
+    }
+
+    /// Returns how setxattr(2) and its relatives change the attribute.
+    pub(super) fn attribute_change(&self) -> AttributeChange {
+        match self.int(4) {
+            0 => AttributeChange::Set,
+            libc::XATTR_CREATE => AttributeChange::Create,
+            _ => AttributeChange::Replace,
+        }
     }
 
     pub(super) fn mkdir(&mut self, dirfd: i32, address: u64, mode: u32) -> Option<ExitStep> {
@@ -524,13 +538,13 @@ mod tests {
             nr::fremovexattr,
             &[3, name],
             0,
-            &["set xattr </base/g> user.x"],
+            &["remove xattr </base/g> user.x"],
         );
         case.check(
             nr::setxattrat,
             &[CWD, path, NOFOLLOW, name],
             0,
-            &["set xattr /base/f@ user.x"],
+            &["replace xattr /base/f@ user.x"],
         );
     }
 
