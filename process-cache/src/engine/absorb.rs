@@ -134,16 +134,24 @@ impl Session {
             Query::Content(path)
             | Query::StatFs(path)
             | Query::Inherited(path)
-            | Query::Target(path)
-            | Query::Replaced(path)
             | Query::List(path) => (path, true),
             Query::Stat { path, follow, .. }
             | Query::Access { path, follow, .. }
             | Query::Kind { path, follow }
             | Query::Inode { path, follow }
             | Query::Xattr { path, follow, .. } => (path, *follow),
-            Query::Link(path) | Query::Permissions(path) | Query::Attributes(path) => (path, false),
+            Query::Link(path)
+            | Query::Permissions(path)
+            | Query::Attributes(path)
+            | Query::Target(path)
+            | Query::Replaced(path) => (path, false),
             Query::RealPath(path) => {
+                if self
+                    .note_made_links(unit, (path, path), true, true)
+                    .is_some()
+                {
+                    return;
+                }
                 let observed = Observed::Answer(answer.clone());
                 self.note(unit, query.clone(), observed, path.clone());
                 return;
@@ -166,7 +174,7 @@ impl Session {
         let vacant = nothing.then(|| self.locator.absent_plain(path.as_path().into()));
         let vacant = vacant.flatten();
         if let Some(located) = vacant.filter(|it| !self.shared_files.is_changed(&it.resource)) {
-            self.note_missing(unit, query.clone(), located);
+            self.note_missing(unit, query, located);
             return;
         }
         let located = self.look(unit, path, follow);
@@ -188,7 +196,12 @@ impl Session {
             },
             _ => Observed::Answer(answer.clone()),
         };
-        self.note(unit, query.clone(), observed, located.resource);
+        self.note(
+            unit,
+            query.about(&located.given),
+            observed,
+            located.resource,
+        );
     }
 }
 

@@ -201,6 +201,15 @@ impl Query {
         }
     }
 
+    /// Returns the same query about another path.
+    pub(crate) fn about(&self, path: &FilePath) -> Self {
+        let mut query = self.clone();
+        if let [asked] = query.paths_mut() {
+            asked.clone_from(path);
+        }
+        query
+    }
+
     /// Returns a query that fails as this one does, and otherwise returns the file type without
     /// reading the file. A file that was absent and exists now need not be digested.
     pub(crate) fn presence(&self) -> Option<Self> {

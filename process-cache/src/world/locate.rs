@@ -1,7 +1,8 @@
 //! Resolves paths as programs name them.
 //!
-//! Facts are queried by the path as given. The *resource*, the canonical path, decides whether a
-//! unit looks at a file that it made itself. Canonical forms of directories are cached until a
+//! Facts are queried by the path as given, and behind a link that a traced process made by the
+//! canonical path: see [`Way`]. The *resource*, the canonical path, decides whether a unit looks at
+//! a file that it made itself. Canonical forms of directories are cached until a
 //! traced process makes or removes a link, or moves a file. The same holds for resolved paths,
 //! absent files, and contents that were read. The target of a link is cached as long as the link
 //! and its final target are the same files. If an untraced process changes links in between, the
@@ -49,7 +50,7 @@ pub struct Step {
 }
 
 /// A link.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Link {
     /// Its path.
     pub path: FilePath,
@@ -57,6 +58,15 @@ pub struct Link {
     pub resource: FilePath,
     /// The target as it was read.
     pub target: FilePath,
+}
+
+/// The way from a path to the file that it names.
+#[derive(Debug)]
+pub struct Way {
+    /// All links that were followed, in order. Their paths are canonical.
+    pub links: Vec<Link>,
+    /// The canonical path; for a missing file, as far as it can be resolved.
+    pub end: FilePath,
 }
 
 /// A link with its known final target.
@@ -76,6 +86,10 @@ pub struct Locator {
     directories: FxHashMap<Vec<u8>, FilePath>,
     missing: FxHashSet<Vec<u8>>,
     links: FxHashMap<Vec<u8>, CachedLink>,
+    /// Ways by the path as given, and by whether a link at its end is followed.
+    ways: FxHashMap<(FilePath, bool), Rc<Way>>,
+    /// Whether [`Locator::forget`] was called: a traced process may have made a link.
+    is_reshaped: bool,
     /// Cache by the path as given.
     paths: FxHashMap<FilePath, CachedPath>,
     /// Contents of regular files, by canonical path; see [`Locator::remember_content`].
@@ -196,6 +210,8 @@ impl Locator {
         self.directories.clear();
         self.missing.clear();
         self.links.clear();
+        self.ways.clear();
+        self.is_reshaped = true;
         self.paths.clear();
         self.checked.clear();
         self.forget_contents();
@@ -204,6 +220,7 @@ impl Locator {
     /// Handles a new directory.
     pub fn forget_absent(&mut self) {
         self.forget_missing();
+        self.ways.clear();
         self.paths.clear();
     }
 
@@ -279,7 +296,11 @@ impl Locator {
     /// as given is not canonical, returns that too, with its canonical path.
     pub fn place(&mut self, path: &Path) -> (FilePath, Option<(FilePath, FilePath)>) {
         let Some((directory, name)) = parts(path) else {
-            return (self.name(path), None);
+            // It is a directory, or none.
+            let Some(canonical) = self.directory(path) else {
+                return (self.name(path), None);
+            };
+            return (canonical.clone(), elsewhere(path, canonical));
         };
         let Some(canonical) = self.directory(directory) else {
             return (path.into(), None);
@@ -291,9 +312,51 @@ impl Locator {
         (resource, Some((FilePath::from(directory), canonical)))
     }
 
+    /// Returns the way from a path to its resource (see [`Located`]), if it leads through links
+    /// and a traced process may have made some; `through` if a link was found on the way.
+    pub fn way(
+        &mut self,
+        (given, resource): (&FilePath, &FilePath),
+        through: bool,
+        follow: bool,
+    ) -> Option<Rc<Way>> {
+        if !self.is_reshaped {
+            return None;
+        }
+        if through {
+            let follow = follow || without_end(given).is_some();
+            return Some(self.walk(given.clone(), follow));
+        }
+        let is_lost = given == resource && self.is_lost(given);
+        let (directory, name) = parts(given).filter(|_| is_lost)?;
+        let way = self.walk(directory.into(), true);
+        let end = way.end.join(OsStr::from_bytes(name)).into();
+        let links = way.links.clone();
+        (!links.is_empty()).then(|| Rc::new(Way { links, end }))
+    }
+
+    fn walk(&mut self, path: FilePath, follow: bool) -> Rc<Way> {
+        let ways = self.ways.entry((path, follow));
+        let way = ways.or_insert_with_key(|(path, follow)| Rc::new(walk(path, *follow)));
+        way.clone()
+    }
+
+    /// Whether the directory of a path cannot be resolved.
+    fn is_lost(&mut self, path: &Path) -> bool {
+        parts(path).is_some_and(|(directory, _)| self.directory(directory).is_none())
+    }
+
     /// Resolves a path and reads its metadata.
     pub fn locate(&mut self, path: &Path, follow: bool) -> Located {
-        let follow = follow || path.as_os_str().as_bytes().ends_with(b"/");
+        if let Some(name) = without_end(path) {
+            // The end follows a link.
+            let located = self.locate(name, true);
+            return Located {
+                given: FilePath::from(path),
+                stat: rustix::fs::stat(path),
+                ..located
+            };
+        }
         let stat = rustix::fs::lstat(path);
         let leads_on = follow && stat.as_ref().is_ok_and(is_link);
         let nothing = matches!(stat, Err(Errno::NOENT));
@@ -317,7 +380,7 @@ impl Locator {
                 let resource = below(&canonical, name, path);
                 (resource, elsewhere(directory, canonical))
             }
-            None => (self.name(path), None),
+            None => self.place(path),
         };
         let given = resource.or_same(path);
         let place = CachedPath {
@@ -515,7 +578,10 @@ impl Locator {
             let (resource, indirect) = self.place(&at);
             let target = std::fs::read_link(&at).ok();
             let next = target.as_ref().zip(at.parent());
-            let next = next.map(|(target, parent)| FilePath::from(parent.join(target)));
+            let next = next.map(|(target, parent)| {
+                let next = parent.join(target);
+                FilePath::from(without_end(&next).unwrap_or(&next))
+            });
             let link = target.map(|target| Link {
                 path: at.clone(),
                 resource,
@@ -534,6 +600,9 @@ impl Locator {
     pub fn target(&mut self, path: &Path) -> FilePath {
         let mut at = PathBuf::from(path);
         for _ in 0..MAX_LINKS {
+            if let Some(name) = without_end(&at) {
+                at = name.to_owned();
+            }
             let Some((directory, name)) = parts(&at) else {
                 break;
             };
@@ -563,6 +632,69 @@ fn below(canonical: &FilePath, name: &[u8], path: &Path) -> FilePath {
     match is_same {
         true => FilePath::from(path),
         false => FilePath::from(canonical.join(OsStr::from_bytes(name))),
+    }
+}
+
+/// Returns a path without the slashes and dots at its end, if it has some.
+fn without_end(path: &Path) -> Option<&Path> {
+    let bytes = path.as_os_str().as_bytes();
+    let mut rest = bytes;
+    while let Some(shorter) = rest
+        .strip_suffix(b"/")
+        .or_else(|| rest.strip_suffix(b"/."))
+        .filter(|shorter| !shorter.is_empty())
+    {
+        rest = shorter;
+    }
+    (rest.len() < bytes.len()).then(|| Path::new(OsStr::from_bytes(rest)))
+}
+
+/// Resolves a path (an absolute one) from the root, like path_resolution(7).
+fn walk(path: &Path, follow: bool) -> Way {
+    let components = |bytes: &[u8]| -> Vec<Vec<u8>> {
+        let all = bytes.split(|&byte| byte == b'/');
+        let named = all.filter(|name| !name.is_empty() && *name != b".");
+        named.rev().map(<[u8]>::to_vec).collect()
+    };
+    let mut links = Vec::new();
+    let mut at = PathBuf::from("/");
+    // The next component is the last element.
+    let mut rest = components(path.as_os_str().as_bytes());
+    while let Some(name) = rest.pop() {
+        if name == b".." {
+            at.pop();
+            continue;
+        }
+        let here = at.join(OsStr::from_bytes(&name));
+        if rest.is_empty() && !follow {
+            at = here;
+            break;
+        }
+        match rustix::fs::readlink(&here, Vec::new()) {
+            Ok(target) if links.len() < MAX_LINKS as usize => {
+                let target = target.as_bytes();
+                if target.starts_with(b"/") {
+                    at = PathBuf::from("/");
+                }
+                rest.extend(components(target));
+                links.push(Link {
+                    path: here.as_path().into(),
+                    resource: here.into(),
+                    target: target.into(),
+                });
+            }
+            // The file exists and is no link (readlink(2)).
+            Err(Errno::INVAL) => at = here,
+            _ => {
+                at = here;
+                at.extend(rest.iter().rev().map(|name| OsStr::from_bytes(name)));
+                break;
+            }
+        }
+    }
+    Way {
+        links,
+        end: at.into(),
     }
 }
 
@@ -769,5 +901,52 @@ mod tests {
         std::fs::remove_file(base.join("c")).expect("unlink");
         link("/", "c");
         assert_eq!(target(), FilePath::from("/"));
+    }
+
+    #[test]
+    fn a_way_has_each_link_under_its_canonical_path() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let base = dir.path().canonicalize().expect("its path");
+        std::fs::create_dir_all(base.join("a/b")).expect("mkdir");
+        let absolute = base.join("chain").into_os_string();
+        let absolute = absolute.to_str().expect("text");
+        for (target, link) in [
+            ("a/b/", "relative"),
+            ("relative/../b", "chain"),
+            (absolute, "a/absolute"),
+            ("nowhere", "dangling"),
+            ("loop", "loop"),
+        ] {
+            std::os::unix::fs::symlink(target, base.join(link)).expect("symlink");
+        }
+        let check = |given: &str, follow: bool, links: &[&str], end: &str| {
+            let way = walk(&base.join(given), follow);
+            let found: Vec<FilePath> = way.links.iter().map(|link| link.path.clone()).collect();
+            let links: Vec<FilePath> = links.iter().map(|it| base.join(it).into()).collect();
+            assert_eq!(found, links, "{given}");
+            assert_eq!(way.end, FilePath::from(base.join(end)), "{given}");
+        };
+        check("a/./b/..", true, &[], "a");
+        check("relative", true, &["relative"], "a/b");
+        check("relative", false, &[], "relative");
+        check("relative/x", false, &["relative"], "a/b/x");
+        check("relative/../absolute", false, &["relative"], "a/absolute");
+        let all = ["a/absolute", "chain", "relative"];
+        check("a/absolute/", true, &all, "a/b");
+        check("a/absolute/../new", false, &all, "a/new");
+        check("dangling/x/../y", true, &["dangling"], "nowhere/x/../y");
+        assert!(walk(&base.join("loop"), true).end.ends_with("loop"));
+        let mut locator = Locator::default();
+        for given in ["relative/", "relative/.", "relative//"] {
+            let found = locator.locate(&base.join(given), false);
+            assert_eq!(found.given, FilePath::from(base.join(given)));
+            assert_eq!(found.resource, FilePath::from(base.join("a/b")));
+            assert!(found.stat.is_ok_and(|stat| is_directory(&stat)));
+            let steps = found.steps.expect("the way");
+            assert!(steps.iter().any(|step| step.link.is_some()));
+        }
+        let found = locator.locate(&base.join("relative/.."), true);
+        assert_eq!(found.resource, FilePath::from(base.join("a")));
+        assert!(found.indirect.is_some());
     }
 }

@@ -11,6 +11,7 @@ mod effects;
 mod foreign;
 mod hits;
 mod limits;
+mod links;
 mod lookups;
 mod misses;
 mod moments;

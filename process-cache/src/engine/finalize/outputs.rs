@@ -107,7 +107,7 @@ fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
         return false;
     };
     if given == path {
-        return true;
+        return !unit.observations.values().any(|seen| leads_to(seen, path));
     }
     let (Some(above), Some(canonical)) = (given.parent(), path.parent()) else {
         return false;
@@ -117,6 +117,13 @@ fn names(unit: &Unit, query: &Query, path: &FilePath) -> bool {
         && seen.is_some_and(|seen| {
             matches!(&seen.observed, Observed::Answer(Answer::Path(found)) if found.as_path() == canonical)
         })
+}
+
+/// Whether this is a link to `path`.
+fn leads_to(seen: &Observation, path: &FilePath) -> bool {
+    let above = seen.resource.parent();
+    matches!((&seen.observed, above), (Observed::Answer(Answer::Path(target)), Some(above))
+        if above.join(target) == **path)
 }
 
 /// Whether nothing of the old file is left. An empty file keeps its inode and permissions, since

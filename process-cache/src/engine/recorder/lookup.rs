@@ -135,7 +135,7 @@ impl Session {
     pub(super) fn changed_directory(&mut self, unit: UnitId, path: &PathRef, error: Option<i32>) {
         if classify(&path.path) == Class::Ordinary {
             let located = self.look(unit, &path.path, true);
-            let given = FilePath::from(path.path.as_path());
+            let given = located.given.clone();
             let observed = match (&located.stat, error) {
                 (Ok(stat), _) => World::kind_of(stat),
                 (Err(error), _) => errno(*error),
@@ -178,7 +178,7 @@ impl Session {
     pub(super) fn failed_to_execute(&mut self, unit: UnitId, path: PathRef) {
         if classify(&path.path) == Class::Ordinary {
             let located = self.look(unit, &path.path, true);
-            let given = FilePath::from(path.path);
+            let given = located.given.clone();
             self.ask(
                 unit,
                 Query::Kind {

@@ -9,12 +9,15 @@ use crate::model::path_kind::{Class, classify, is_for_devices, is_standard_strea
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::world::World;
-use crate::world::locate::{Located, is_directory, is_regular, modified};
+use crate::world::locate::{Link, Located, Way, is_directory, is_regular, modified};
 use crate::world::lookup_cache::Kind;
 use ptrace_async::event::{FileKind, OpenFile, PathRef};
 use rustix::fs::Stat;
 use rustix::io::Errno;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 impl Session {
@@ -150,20 +153,73 @@ impl Session {
         let nothing = self.told_missing() == Some(libc::ENOENT);
         let vacant = nothing.then(|| self.locator.absent(path.into())).flatten();
         let located = vacant.unwrap_or_else(|| self.locator.locate(path, follow));
-        self.note_way(unit, &located);
-        located
+        self.pass_links(unit, located, follow)
+    }
+
+    /// Notes the links on the way to a located path. If a traced process may have made one of
+    /// them, returns the file under its canonical path: before the unit, the path as given leads
+    /// elsewhere.
+    pub fn pass_links(&mut self, unit: UnitId, located: Located, follow: bool) -> Located {
+        let through = located.indirect.is_some() || located.steps.is_some();
+        let names = (&located.given, &located.resource);
+        let Some(way) = self.note_made_links(unit, names, through, follow) else {
+            self.note_way(unit, &located);
+            return located;
+        };
+        let is_directory = located.given.as_bytes().ends_with(b"/");
+        let given = match &located.stat {
+            Err(_) if is_directory => {
+                FilePath::from([way.end.as_bytes(), b"/"].concat().as_slice())
+            }
+            _ => way.end.clone(),
+        };
+        Located {
+            given,
+            resource: way.end.clone(),
+            stat: located.stat,
+            indirect: None,
+            steps: None,
+        }
+    }
+
+    /// Notes each link on a way on its own and returns the way, if a traced process may have made
+    /// one of them; see [`Locator::way`](crate::world::locate::Locator::way).
+    pub(crate) fn note_made_links(
+        &mut self,
+        unit: UnitId,
+        names: (&FilePath, &FilePath),
+        through: bool,
+        follow: bool,
+    ) -> Option<Rc<Way>> {
+        if planted(Defect::LinkedResource) {
+            return None;
+        }
+        let way = self.locator.way(names, through, follow)?;
+        let mut links = way.links.iter();
+        if !links.any(|link| self.shared_files.is_changed(&link.resource)) {
+            return None;
+        }
+        for link in &way.links {
+            self.note_link(unit, link);
+        }
+        Some(way)
+    }
+
+    fn note_link(&mut self, unit: UnitId, link: &Link) {
+        let query = Query::Link(link.path.clone());
+        if !self.unit(unit).observations.contains_key(&query) {
+            let answer = Observed::Answer(Answer::Path(link.target.clone()));
+            self.note(unit, query, answer, link.resource.clone());
+        }
     }
 
     /// Notes the links on the way to a located path.
-    pub fn note_way(&mut self, unit: UnitId, located: &Located) {
+    fn note_way(&mut self, unit: UnitId, located: &Located) {
         self.note_indirect(unit, located.indirect.clone());
         for step in located.steps.iter().flat_map(|steps| steps.iter()) {
             self.note_indirect(unit, step.indirect.clone());
-            let Some(link) = &step.link else { continue };
-            let query = Query::Link(link.path.clone());
-            if !self.unit(unit).observations.contains_key(&query) {
-                let answer = Observed::Answer(Answer::Path(link.target.clone()));
-                self.note(unit, query, answer, link.resource.clone());
+            if let Some(link) = &step.link {
+                self.note_link(unit, link);
             }
         }
     }
@@ -346,12 +402,15 @@ impl Session {
             }
         }
         // The most frequent call of compilers: a single query suffices.
-        let (resource, indirect) = self.locator.place(path);
-        self.note_indirect(unit, indirect);
-        let given = resource.or_same(path);
+        let (mut resource, indirect) = self.locator.place(path);
+        let mut given = resource.or_same(path);
         if self.told_missing().is_none() {
             self.lookups
                 .learn(unit, &given, Kind::LINK, self.call.returned());
+        }
+        match self.note_made_links(unit, (&given, &resource), indirect.is_some(), false) {
+            Some(way) => (given, resource) = (way.end.clone(), way.end.clone()),
+            None => self.note_indirect(unit, indirect),
         }
         let query = Query::Link(given);
         if self.call.returned() == Some(-i64::from(libc::EINVAL)) {
@@ -380,7 +439,7 @@ impl Session {
             }
         }
         let located = self.look(unit, path, true);
-        self.list_path(unit, &FilePath::from(path.as_path()), located.resource);
+        self.list_path(unit, &located.given, located.resource);
     }
 
     pub(super) fn list_path(&mut self, unit: UnitId, path: &FilePath, resource: FilePath) {
@@ -458,19 +517,19 @@ impl Session {
                     if classify(&path.path) != Class::Ordinary {
                         continue;
                     }
-                    let given = FilePath::from(path.path.as_path());
                     let located = self.look(unit, &path.path, path.follow);
+                    let given = located.given.clone();
                     let follow = path.follow;
-                    if let Some(name) = given.as_bytes().strip_suffix(b"/")
+                    if let Some(name) = path.path.as_os_str().as_bytes().strip_suffix(b"/")
                         && !name.is_empty()
                     {
                         // The slash follows a link, but the call does not.
-                        let path = FilePath::from(name);
+                        let located = self.look(unit, Path::new(OsStr::from_bytes(name)), false);
                         let query = Query::Kind {
-                            path: path.clone(),
+                            path: located.given,
                             follow: false,
                         };
-                        self.ask(unit, query, path);
+                        self.ask(unit, query, located.resource);
                     }
                     self.ask(
                         unit,

@@ -165,14 +165,22 @@ impl Session {
 
     /// Notes that a unit depends on the cached content of a file.
     pub(crate) fn note_cached_open(&mut self, unit: UnitId, it: CachedOpen) {
-        self.note_indirect(unit, it.indirect);
-        let (query, observed) = (Query::Content(it.given), Observed::Content(it.content));
+        let names = (&it.given, &it.resource);
+        let given = match self.note_made_links(unit, names, it.indirect.is_some(), true) {
+            Some(way) => way.end.clone(),
+            None => {
+                self.note_indirect(unit, it.indirect);
+                it.given
+            }
+        };
+        let (query, observed) = (Query::Content(given), Observed::Content(it.content));
         self.note(unit, query, observed, it.resource);
     }
 
     /// Notes that a unit depends on the continued absence of a file.
-    pub(crate) fn note_missing(&mut self, unit: UnitId, query: Query, located: Located) {
-        self.note_indirect(unit, located.indirect);
+    pub(crate) fn note_missing(&mut self, unit: UnitId, query: &Query, located: Located) {
+        let located = self.pass_links(unit, located, true);
+        let query = query.about(&located.given);
         let observed = Observed::Answer(Answer::Error(libc::ENOENT));
         self.note(unit, query, observed, located.resource);
     }
@@ -182,7 +190,7 @@ impl Session {
         let Some(located) = self.locator.absent_plain(path) else {
             return false;
         };
-        self.note_missing(unit, Query::Content(located.given.clone()), located);
+        self.note_missing(unit, &Query::Content(located.given.clone()), located);
         true
     }
 

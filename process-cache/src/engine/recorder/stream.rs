@@ -5,7 +5,6 @@ use crate::engine::session::{Before, Session};
 use crate::engine::unit::UNHEARD;
 use crate::engine::unit::{Observed, TimeState, Unit, Written};
 use crate::model::fact::{Part, Query};
-use crate::model::path::FilePath;
 use crate::model::path_kind::{Class, classify, descriptor};
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
@@ -395,7 +394,7 @@ impl Session {
                 }
                 self.unit(unit).consumed.push(file.id);
                 let located = self.look(unit, &path, true);
-                let given = FilePath::from(path);
+                let given = located.given.clone();
                 match &located.stat {
                     Ok(stat) if is_regular(stat) => {
                         self.look_through(unit, &given, stat);

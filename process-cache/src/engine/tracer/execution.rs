@@ -352,10 +352,10 @@ impl Tracer {
                 Some(index) => seen.swap_remove(index),
                 None => session.locator.locate(&image, true),
             };
-            session.note_way(unit, &located);
+            let located = session.pass_links(unit, located, true);
             // A key exists only if these files may be executed.
             let granted = keyed.is_ok() && classify(&image) == Class::Ordinary;
-            session.executable(unit, &image, &located, granted);
+            session.executable(unit, &located.given, &located, granted);
             if image == *program {
                 real = located.resource;
             }
