@@ -232,6 +232,7 @@ fn skip(
         world: Some(world),
         progress: Some(&mut progress),
         ages: &outcome.ages,
+        inputs: &outcome.facts,
     };
     let keeping = report.remote().filter(|remote| remote.holds());
     let restored = restore::apply_with(store, &outcome.effects, options);

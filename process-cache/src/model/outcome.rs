@@ -1,5 +1,7 @@
 //! The outcome of an exec-unit: the postconditions that a hit establishes.
 
+use std::collections::HashSet;
+
 use crate::model::path::FilePath;
 use crate::platform::bounded::MANY;
 
@@ -26,9 +28,8 @@ pub struct Outcome {
     /// Changes of the file tree, in the order of production.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub effects: Vec<Effect>,
-    /// For each effect that results in a regular file or a directory with [`Time::Present`], the
-    /// rank of that time among all of them, from 1; 0 for other effects. Empty if all ranks are
-    /// equal.
+    /// For each effect whose file gets the present time ([`present_times`]), the rank of that time
+    /// among all of them, from 1; 0 for other effects. Empty if all ranks are equal.
     #[serde(deserialize_with = "crate::platform::bounded::list::<_, _, MANY>")]
     pub ages: Vec<u32>,
     /// Facts that a parent inherits when this unit is skipped. (They are the facts along the path
@@ -213,4 +214,32 @@ impl Effect {
             | Self::Attribute { path, .. } => path,
         }
     }
+}
+
+/// Tells for each effect whether its file, directory or symbolic link gets the present time. A time
+/// that another effect sets explicitly stays.
+pub fn present_times(effects: &[Effect]) -> Vec<bool> {
+    let dated: HashSet<&FilePath> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::SetTimes {
+                path,
+                time: Time::Set(..),
+            } => Some(path),
+            _ => None,
+        })
+        .collect();
+    let of = |effect: &Effect| match effect {
+        Effect::Write { path, time, .. }
+        | Effect::Append { path, time, .. }
+        | Effect::MakeDir { path, time, .. }
+        | Effect::SetTimes { path, time } => *time == Time::Present && !dated.contains(path),
+        Effect::Symlink { path, .. } => !dated.contains(path),
+        Effect::HardLink { .. }
+        | Effect::Remove { .. }
+        | Effect::RemoveDir { .. }
+        | Effect::Chmod { .. }
+        | Effect::Attribute { .. } => false,
+    };
+    effects.iter().map(of).collect()
 }

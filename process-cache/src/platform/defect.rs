@@ -46,6 +46,8 @@ defects! {
     LinkedResource = "take-links-for-their-targets",
     DefaultAclFact = "ignore-default-acl",
     AttributeFact = "drop-attributes",
+    LinkTimeEffect = "drop-link-times",
+    OutputAge = "outputs-as-old-as-sources",
 }
 
 /// Whether this defect is switched on.

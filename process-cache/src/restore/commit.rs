@@ -88,7 +88,7 @@ impl Commit<'_> {
         }
         // Files moved aside are removed first: that changes the times of directories.
         self.undo.settle();
-        super::time_order::apply(effects, options.ages);
+        super::time_order::apply(effects, options.ages, options.inputs);
         if let Some(world) = options.world {
             for effect in effects {
                 if let Effect::Write { path, content, .. } = effect {

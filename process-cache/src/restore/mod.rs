@@ -13,10 +13,11 @@
 //!
 //! **Times.** An effect with [`Time::Present`] takes the kernel's clock when it is applied. So a
 //! later effect is never older than an earlier one, and no time is in the future. All effects
-//! together may take less than one tick of that clock, and build tools compare times. Files whose
-//! times differed in the original run therefore get different times in the same order (see
-//! `time_order`). Explicit times of directories are set last, because new entries change them. So
-//! are permissions under which the owner cannot make entries (see `directories`).
+//! together may take less than one tick of that clock, and build tools compare times. Files and
+//! symbolic links therefore get times later than those of the inputs, and different times in the
+//! same order where their times differed in the original run (see `time_order`). Explicit times of
+//! directories are set last, because new entries change them. So are permissions under which the
+//! owner cannot make entries (see `directories`).
 
 mod commit;
 mod directories;
@@ -30,7 +31,7 @@ mod unnamed_file;
 use std::io;
 use std::path::PathBuf;
 
-use crate::model::fact::Digest;
+use crate::model::fact::{Digest, Fact};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
 use crate::store::{Store, StoreError};
@@ -119,6 +120,8 @@ pub struct Options<'a> {
     pub progress: Option<Progress<'a>>,
     /// See [`crate::model::outcome::Outcome::ages`].
     pub ages: &'a [u32],
+    /// Facts about the files that the program looked at: outputs become newer than these files.
+    pub inputs: &'a [Fact],
 }
 
 /// Establishes effects in order.

@@ -1,11 +1,17 @@
-//! Gives files different times if their times differed in the original run.
+//! Gives files times later than those of their inputs, and in the order of the original run.
+//!
+//! A program takes time, so its outputs are newer than the inputs that were there before it began.
+//! A hit takes less than one tick of the kernel's coarse clock. Without a finer time, an output
+//! would be as old as a source that was edited right before.
 
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use super::files::timespec;
-use crate::model::outcome::Effect;
+use crate::model::fact::{Answer, Fact};
+use crate::model::outcome::{Effect, present_times};
 use crate::model::path::FilePath;
 use crate::platform::clock;
+use crate::platform::defect::{Defect, planted};
 use crate::world::locate;
 
 /// How often a file is touched to get a distinct time. The kernel gives a finer time at the second
@@ -14,19 +20,51 @@ const TOUCHES: usize = 3;
 
 /// Gives the files of `effects` new times in the order of their `ages` (see
 /// [`crate::model::outcome::Outcome::ages`]). The times are later than those of all earlier
-/// writes, and not later than those of any later write.
-pub(super) fn apply(effects: &[Effect], ages: &[u32]) {
-    let mut aged: Vec<(u32, &FilePath)> = ages
-        .iter()
-        .zip(effects)
-        .filter(|(age, _)| **age > 0)
-        .map(|(age, effect)| (*age, effect.path()))
-        .collect();
+/// writes, and not later than those of any later write. `inputs` are the files that the program
+/// looked at.
+pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact]) {
+    let mut aged: Vec<(u32, &FilePath)> = if ages.is_empty() && !planted(Defect::OutputAge) {
+        let present = present_times(effects).into_iter();
+        present
+            .zip(effects)
+            .filter(|(is_present, _)| *is_present)
+            .map(|(_, effect)| (1, effect.path()))
+            .collect()
+    } else {
+        ages.iter()
+            .zip(effects)
+            .filter(|(age, _)| **age > 0)
+            .map(|(age, effect)| (*age, effect.path()))
+            .collect()
+    };
     aged.sort_by_key(|(age, _)| *age);
     let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();
-    if groups.len() > 1 && !by_touching(&groups) {
+    let has_order = groups.len() > 1;
+    if !groups.is_empty() && !by_touching(&groups) && (has_order || are_young(inputs, groups[0])) {
         by_the_tick(&groups);
     }
+}
+
+/// Whether an input is as young as one of these outputs, or younger: a file that the program read,
+/// a directory that it listed, or any other name that it found. An input whose time lies in the
+/// future would be younger than any output.
+fn are_young(inputs: &[Fact], outputs: &[(u32, &FilePath)]) -> bool {
+    let Some(oldest) = outputs.iter().filter_map(|(_, path)| modified(path)).min() else {
+        return false;
+    };
+    let now = i128::from(clock::window().1);
+    inputs.iter().any(|fact| {
+        // A name that was not there has no time.
+        let found = !matches!(fact.answer, Answer::Error(_));
+        found
+            && fact.query.paths().iter().any(|path| {
+                let is_young = |time: i128| (oldest..=now).contains(&time);
+                let target = rustix::fs::stat(path.as_path());
+                let target = target.map(|stat| locate::modified(&stat));
+                let any = target.is_ok_and(is_young) || modified(path).is_some_and(is_young);
+                any && !outputs.iter().any(|(_, output)| *output == path)
+            })
+    })
 }
 
 /// Sets distinct times by touching files; returns whether that worked. Since Linux 6.13, most file
@@ -121,6 +159,25 @@ fn modify(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::fact::Query;
+
+    #[test]
+    fn an_input_as_young_as_an_output_is_young() {
+        let (_dir, before, all) = files(1);
+        let outputs: Vec<_> = all.iter().map(|(age, path)| (*age, path)).collect();
+        let is_young = |query, answer| are_young(&[Fact { query, answer }], &outputs);
+        let content = |path: &FilePath| Query::Content(path.clone());
+        let answer = || Answer::Directory;
+        assert!(!is_young(content(outputs[0].1), answer()), "an output");
+        set(&before, 1_000_000_000);
+        assert!(!is_young(content(&before), answer()));
+        touch(&before);
+        assert!(is_young(content(&before), answer()));
+        assert!(is_young(Query::List(before.clone()), answer()));
+        assert!(!is_young(content(&before), Answer::Error(libc::ENOENT)));
+        set(&before, i128::from(i64::MAX / 2));
+        assert!(!is_young(content(&before), answer()), "in the future");
+    }
 
     /// Creates two files for each of `groups` times, and an earlier one.
     fn files(groups: u32) -> (tempfile::TempDir, FilePath, Vec<(u32, FilePath)>) {

@@ -8,6 +8,7 @@ mod attributes;
 mod command_line;
 mod descriptors;
 mod effects;
+mod file_times;
 mod foreign;
 mod hits;
 mod limits;

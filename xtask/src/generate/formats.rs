@@ -77,6 +77,7 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
         &[
             (7, "got facts about what keys leave out"),
             (8, "attributes of files, and facts about them"),
+            (9, "symbolic links have a place in the order of times"),
         ],
     ),
     (
@@ -97,6 +98,7 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
             ),
             (4, "facts about what keys leave out"),
             (5, "attributes of files, and facts about them"),
+            (6, "symbolic links have a place in the order of times"),
         ],
     ),
     (

@@ -2,7 +2,7 @@
 
 use crate::engine::outsiders::Expected;
 use crate::engine::unit::{Change, TimeState};
-use crate::model::outcome::{Effect, Time};
+use crate::model::outcome::{Effect, Time, present_times};
 use crate::model::path::FilePath;
 use crate::platform::defect::{Defect, planted};
 use crate::store::{Store, copy};
@@ -318,19 +318,18 @@ impl Capture {
 
 /// See [`crate::model::outcome::Outcome::ages`].
 fn ages(effects: &[Effect]) -> Vec<u32> {
-    let time = |effect: &Effect| {
-        let (Effect::Write { path, time, .. }
-        | Effect::Append { path, time, .. }
-        | Effect::MakeDir { path, time, .. }
-        | Effect::SetTimes { path, time }) = effect
-        else {
+    let time = |(effect, is_present): (&Effect, bool)| {
+        if !is_present {
             return None;
-        };
-        let stat = rustix::fs::lstat(path.as_path()).ok()?;
-        let has_its_own = is_regular(&stat) || is_directory(&stat);
-        (*time == Time::Present && has_its_own).then(|| modified(&stat))
+        }
+        let stat = rustix::fs::lstat(effect.path().as_path()).ok()?;
+        let counts = is_regular(&stat)
+            || is_directory(&stat)
+            || is_link(&stat) && !planted(Defect::LinkTimeEffect);
+        counts.then(|| modified(&stat))
     };
-    let times: Vec<Option<i128>> = effects.iter().map(time).collect();
+    let present = present_times(effects);
+    let times: Vec<Option<i128>> = effects.iter().zip(present).map(time).collect();
     let mut distinct: Vec<i128> = times.iter().flatten().copied().collect();
     distinct.sort_unstable();
     distinct.dedup();

@@ -230,6 +230,7 @@ fn establish(
         world: Some(world),
         progress: None,
         ages: &job.ages,
+        inputs: &job.facts,
     };
     restore::apply_with(results, &job.effects, options).map_err(|error| {
         match error.is_clean() {

@@ -230,7 +230,7 @@ fn a_damaged_tree_is_a_miss_and_is_recorded_anew() {
     };
     record();
     let path = store.tree_path(&key(1));
-    for damage in [&b""[..], b"pcu", b"pcu\x09 from the future", &[0xff; 300]] {
+    for damage in [&b""[..], b"pcu", b"pcu\xfe from the future", &[0xff; 300]] {
         fs::write(&path, damage).unwrap();
         assert!(matches!(
             miss(look(&store, &key(1), 0)),
