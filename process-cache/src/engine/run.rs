@@ -33,7 +33,7 @@ use crate::model::path::FilePath;
 use crate::platform::{clock, os};
 use crate::remote::{self, Remote};
 use crate::restore;
-use crate::store::stream::stream;
+use crate::store::stream::{Chunks, stream};
 use crate::store::{Lookup, Store};
 use crate::world::World;
 
@@ -68,7 +68,7 @@ pub struct Plan {
 #[derive(Debug, Serialize, Deserialize)]
 enum Message {
     Started(Tid),
-    Stopped { signal: i32, from_terminal: bool },
+    Stopped,
     Warning(String),
     Ended(Ending, String),
     Failed(String),
@@ -241,6 +241,10 @@ fn skip(
         remote.keep();
     }
     bar.clear();
+    os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
+    let written = write_stream(&stream);
+    os::ignore(libc::SIGPIPE, true);
+    written?;
     // The command is finished from here on.
     let took_us = asked.elapsed().as_micros() as u64;
     let fate = Fate::Hit {
@@ -263,11 +267,6 @@ fn skip(
         record,
         ..whole(plan, fate, String::new())
     });
-    os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
-    for (fd, bytes) in stream {
-        // A write error has the same effect as on the command itself.
-        let _ = os::write_all(fd, &bytes);
-    }
     for &(fd, by) in &outcome.positions {
         os::advance(fd, by);
     }
@@ -285,6 +284,28 @@ fn skip(
         keep_behind(plan, store, remote);
     }
     end(outcome.ending)
+}
+
+/// Writes the text of a skipped command. If that fails, the command runs after all and meets the
+/// error itself. A pipe that nobody reads is an exception if something has been written: the rest
+/// is left out, as the text would come twice.
+///
+/// # Errors
+/// When a write fails. Positions that can be moved are then back where they were.
+fn write_stream(stream: &Chunks) -> Result<(), String> {
+    for (index, (fd, bytes)) in stream.iter().enumerate() {
+        match os::write_all(*fd, bytes) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::BrokenPipe && index > 0 => {}
+            Err(error) => {
+                for (fd, bytes) in &stream[..index] {
+                    os::take_back(*fd, bytes.len());
+                }
+                return Err(format!("its text cannot be written: {error}"));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// Stores downloaded contents and makes room in the store; in a background process if
@@ -608,10 +629,7 @@ fn wait_as_front(
     loop {
         match receive(&mut from_tracer) {
             Some(Message::Started(pid)) => os::forward(forwarded, pid),
-            Some(Message::Stopped {
-                signal,
-                from_terminal,
-            }) => os::stop_self(signal, from_terminal),
+            Some(Message::Stopped) => os::stop_self(),
             Some(Message::Warning(text)) => {
                 let _ = writeln!(io::stderr(), "pcache: {text}");
             }
@@ -699,13 +717,7 @@ fn serve(
         let mut is_time = false;
         let message = match notice {
             Notice::Started(pid) => Message::Started(pid),
-            Notice::Stopped {
-                signal,
-                from_terminal,
-            } => Message::Stopped {
-                signal,
-                from_terminal,
-            },
+            Notice::Stopped => Message::Stopped,
             Notice::Warning(text) => Message::Warning(text),
             Notice::Ended(ending) => {
                 // Lost digests and postponed clean-up cost only time.

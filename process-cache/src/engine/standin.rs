@@ -21,15 +21,23 @@ const BASE: u64 = 0x1000_0000;
 const HEADER: usize = 64 + 56;
 
 // Performs operations of 32 bytes each (number, three arguments), which follow the code. Number 1,
-// `write`, continues until all bytes are written, waits if the descriptor would block, and gives
-// up on an error, which the program would have noticed itself. Number -1 ends the process by the
-// given signal. The code is copied from this process's own text and never runs here.
+// `write`, continues until all bytes are written, and waits if the descriptor would block. After
+// another error (no space, for example) the process moves the positions of the descriptors back
+// and executes the program after all: the program decides what the error means. A pipe that
+// nobody reads is an exception if something has been written: the rest is left out. Number -1
+// ends the process by the given signal. Number -2, which comes first, does nothing and has the
+// path of the program. The code is copied from this process's own text and never runs here.
+//
+// rbx: the stack at the start, with the arguments and the environment. rbp: bytes written so far.
+// r12: the next operation.
 std::arch::global_asm!(
     ".pushsection .text.pcache_stand_in,\"ax\",@progbits",
     ".globl pcache_stand_in_start",
     ".globl pcache_stand_in_end",
     ".balign 16",
     "pcache_stand_in_start:",
+    "mov rbx, rsp",
+    "xor ebp, ebp",
     "lea r12, [rip + pcache_stand_in_end]",
     "2:",
     "mov rax, [r12]",
@@ -41,6 +49,8 @@ std::arch::global_asm!(
     "je 4f",
     "cmp rax, -1",
     "je 7f",
+    "cmp rax, -2",
+    "je 2b",
     "xor r10d, r10d",
     "cmp rax, 13", // rt_sigaction and rt_sigprocmask take the size of a set
     "je 3f",
@@ -61,12 +71,13 @@ std::arch::global_asm!(
     "js 5f",
     "add rsi, rax",
     "sub rdx, rax",
+    "add rbp, rax",
     "jmp 4b",
     "5:",
     "cmp rax, -4", // EINTR
     "je 4b",
     "cmp rax, -11", // EAGAIN: poll for POLLOUT, as long as it takes
-    "jne 2b",
+    "jne 6f",
     "mov r13, rdi",
     "mov r14, rsi",
     "mov r15, rdx",
@@ -81,6 +92,42 @@ std::arch::global_asm!(
     "mov rsi, r14",
     "mov rdx, r15",
     "jmp 4b",
+    "6:",
+    "cmp rax, -32", // EPIPE
+    "jne 61f",
+    "test rbp, rbp",
+    "jnz 2b",
+    // lseek(fd, rest - length, SEEK_CUR) for this write, and lseek(fd, -length, SEEK_CUR) for
+    // each before it. It fails for pipes and terminals.
+    "61:",
+    "lea r13, [r12 - 32]",
+    "lea r15, [rip + pcache_stand_in_end]",
+    "mov rsi, rdx",
+    "jmp 63f",
+    "62:",
+    "xor esi, esi",
+    "63:",
+    "cmp qword ptr [r13], 1",
+    "jne 64f",
+    "mov rdi, [r13 + 8]",
+    "sub rsi, [r13 + 24]",
+    "mov edx, 1",
+    "mov eax, 8",
+    "syscall",
+    "64:",
+    "sub r13, 32",
+    "cmp r13, r15",
+    "jae 62b",
+    // execve(path, argv, envp)
+    "mov rdi, [r15 + 16]",
+    "lea rsi, [rbx + 8]",
+    "mov rax, [rbx]",
+    "lea rdx, [rbx + rax*8 + 16]",
+    "mov eax, 59",
+    "syscall",
+    "mov edi, 126",
+    "mov eax, 231",
+    "syscall",
     // kill
     "7:",
     "mov r13, rdi",
@@ -113,9 +160,10 @@ fn code() -> &'static [u8] {
 
 const WRITE: u64 = 1;
 const KILL: u64 = u64::MAX;
+const PROGRAM: u64 = u64::MAX - 1;
 
 /// The actions of a stand-in, in order.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Script {
     operations: Vec<[u64; 4]>,
     data: Vec<u8>,
@@ -124,6 +172,19 @@ pub struct Script {
 }
 
 impl Script {
+    /// Begins the script of a stand-in for the program at a path. If a write fails, the stand-in
+    /// executes it.
+    pub fn new(program: &[u8]) -> Self {
+        let mut script = Self {
+            operations: Vec::new(),
+            data: Vec::new(),
+            relocations: Vec::new(),
+        };
+        let path = [program, b"\0"].concat();
+        script.with_data(PROGRAM, 0, &path, 0);
+        script
+    }
+
     /// Writes bytes.
     pub fn write(&mut self, fd: i32, bytes: &[u8]) {
         self.with_data(WRITE, fd as u64, bytes, bytes.len() as u64);
@@ -262,7 +323,7 @@ mod tests {
 
     #[test]
     fn the_stand_in_writes_and_exits() {
-        let mut script = Script::default();
+        let mut script = Script::new(b"/bin/false");
         script.write(1, b"out");
         script.write(2, b"err");
         script.write(1, b"put\n");
@@ -274,9 +335,33 @@ mod tests {
     }
 
     #[test]
+    fn the_program_runs_after_all_if_a_write_fails() {
+        use std::io::{Read, Seek};
+        let mut script = Script::new(b"/bin/sh");
+        script.write(1, b"abc");
+        script.write(9, b"no such descriptor");
+        script.write(1, b"def");
+        script.end(Ending::Exited(0));
+        let file = script.build().expect("an image");
+        let path = format!("/proc/{}/fd/{}", std::process::id(), file.as_raw_fd());
+        let mut out = tempfile::tempfile().expect("a file");
+        let status = Command::new(path)
+            .args(["-c", "printf $A; exit $1", "sh", "5"])
+            .env("A", "x")
+            .stdout(out.try_clone().expect("a descriptor"))
+            .status()
+            .expect("it runs");
+        assert_eq!(status.code(), Some(5));
+        out.rewind().expect("a file");
+        let mut text = String::new();
+        out.read_to_string(&mut text).expect("text");
+        assert_eq!(text, "xbc");
+    }
+
+    #[test]
     fn the_stand_in_writes_more_than_a_pipe_holds() {
         let bytes: Vec<u8> = (0..1_000_000_u32).flat_map(u32::to_le_bytes).collect();
-        let mut script = Script::default();
+        let mut script = Script::new(b"/bin/false");
         script.write(1, &bytes);
         script.end(Ending::Exited(0));
         assert!(run(&script).stdout == bytes);
@@ -286,7 +371,7 @@ mod tests {
     fn the_stand_in_ends_by_a_signal_without_a_core() {
         use std::os::unix::process::ExitStatusExt;
         for signal in [libc::SIGTERM, libc::SIGSEGV, libc::SIGKILL] {
-            let mut script = Script::default();
+            let mut script = Script::new(b"/bin/false");
             script.end(Ending::Killed(signal));
             let status = run(&script).status;
             assert_eq!(status.signal(), Some(signal));

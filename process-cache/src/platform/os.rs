@@ -307,17 +307,32 @@ fn is_blocked(signal: i32) -> bool {
 
 /// Stops this process as job control stopped the command; returns when it is continued.
 ///
-/// A terminal sends its signal to the whole job, so this process's signal has been pending until
-/// the command's stop was reported. If it is no longer pending, the job was continued meanwhile,
-/// or the signal stopped this process right after the last continuation. A second stop would be
-/// wrong in both cases.
-pub fn stop_self(signal: i32, from_terminal: bool) {
-    if !from_terminal {
-        // SAFETY: raise takes a number.
-        unsafe { libc::raise(signal) };
-    }
+/// A terminal sends its signal to the whole job, and the tracer sends this process other stops of
+/// the command. So this process's signal has been pending until the command's stop was reported.
+/// If it is no longer pending, the job was continued meanwhile, or the signal stopped this process
+/// right after the last continuation. A second stop would be wrong in both cases.
+pub fn stop_self() {
     admit_stops();
     hold_stops();
+}
+
+/// Sends a signal to a process.
+pub fn send_signal(process: Tid, signal: i32) {
+    // SAFETY: kill takes numbers.
+    unsafe { libc::kill(process, signal) };
+}
+
+/// Whether a process is stopped, or is about to be stopped by this signal.
+pub fn is_stopped(process: Tid, by: Option<i32>) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    status.lines().any(|line| match line.split_once(":\t") {
+        Some(("State", state)) => state.starts_with('T'),
+        Some(("ShdPnd", pending)) => {
+            let pending = u64::from_str_radix(pending, 16).unwrap_or(0);
+            by.is_some_and(|signal| pending & (1 << (signal - 1)) != 0)
+        }
+        _ => false,
+    })
 }
 
 /// Ends this process by a signal, without a core; returns if the signal does not kill.
@@ -360,13 +375,28 @@ pub fn let_go_of_streams() {
 /// Writes all bytes to a descriptor, waiting where it would block.
 ///
 /// # Errors
-/// Errors of write(2).
-pub fn write_all(fd: i32, mut bytes: &[u8]) -> io::Result<()> {
+/// When a write fails. A position that can be moved is then back where it was.
+pub fn write_all(fd: i32, bytes: &[u8]) -> io::Result<()> {
+    let mut rest = bytes;
+    let result = write_rest(fd, &mut rest);
+    if result.is_err() {
+        take_back(fd, bytes.len() - rest.len());
+    }
+    result
+}
+
+/// Moves the position of a descriptor back, if it has one.
+pub fn take_back(fd: i32, by: usize) {
+    // SAFETY: lseek takes numbers.
+    unsafe { libc::lseek(fd, -(by as i64), libc::SEEK_CUR) };
+}
+
+fn write_rest(fd: i32, bytes: &mut &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         // SAFETY: the kernel reads at most `bytes.len()` bytes.
         let put = unsafe { libc::write(fd, bytes.as_ptr().cast(), bytes.len()) };
         if let Ok(put) = usize::try_from(put) {
-            bytes = &bytes[put..];
+            *bytes = &bytes[put..];
             continue;
         }
         let error = io::Error::last_os_error();

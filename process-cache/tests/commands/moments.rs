@@ -159,3 +159,51 @@ fn errors_that_follow_from_facts_are_stored() {
          ln -s x full/f 2> /dev/null; echo | cat; echo $?",
     );
 }
+
+/// Stops a command from outside and continues it, twice.
+fn stop_and_continue(sandbox: &Sandbox, waits: bool) {
+    let id = loop {
+        let id = std::fs::read_to_string(sandbox.path("pid")).unwrap_or_default();
+        if let Some(id) = id.strip_suffix('\n') {
+            break id.parse::<i32>().expect("an id");
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    };
+    let process = rustix::process::Pid::from_raw(id).expect("an id");
+    for _ in 0..2 {
+        rustix::process::kill_process(process, rustix::process::Signal::STOP).expect("it lives");
+        // The tracer is the parent, and its parent stops with the command.
+        let front = stat(stat(id).1).1;
+        while !matches!(stat(id).0, 't' | 'T') || waits && stat(front).0 != 'T' {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        rustix::process::kill_process(process, rustix::process::Signal::CONT).expect("it lives");
+        while matches!(stat(id).0, 't' | 'T') {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    std::fs::write(sandbox.path("gate"), "go\n").expect("a reader");
+}
+
+/// Returns the state of a process, and its parent.
+fn stat(id: i32) -> (char, i32) {
+    let stat = std::fs::read_to_string(format!("/proc/{id}/stat")).expect("it lives");
+    let (_, after) = stat.rsplit_once(')').expect("a name");
+    let mut fields = after.split_whitespace();
+    let state = fields.next().and_then(|state| state.chars().next());
+    let parent = fields.next().and_then(|parent| parent.parse().ok());
+    (state.expect("a state"), parent.expect("a parent"))
+}
+
+#[test]
+fn a_command_that_others_stop_and_continue_goes_on() {
+    for waits in [true, false] {
+        let sandbox = Sandbox::new("mkfifo gate");
+        let command = "echo $$ > pid; read x < gate; echo $x";
+        let run = std::thread::scope(|scope| {
+            scope.spawn(|| stop_and_continue(&sandbox, waits));
+            sandbox.cached(command)
+        });
+        assert_eq!(run.out, "go\n");
+    }
+}

@@ -106,6 +106,9 @@ pub struct Session {
     pub(super) front: Tid,
     /// The first process.
     pub(super) first: Tid,
+    /// The signal that stopped the front process as the command was stopped, and whether the
+    /// terminal sent it.
+    pub(super) front_stop: Option<(i32, bool)>,
     /// SIGKILLs that traced processes sent.
     pub(super) kills: Vec<Kill>,
     /// Whether clone3(2) exists here, once a process has called it.
@@ -149,6 +152,7 @@ impl Session {
             command_left: false,
             front: std::os::unix::process::parent_id() as Tid,
             first: 0,
+            front_stop: None,
             kills: Vec::new(),
             has_clone3: None,
             skipped: 0,
@@ -304,6 +308,12 @@ impl Session {
             at = self.units[id.0 as usize].parent;
         }
         depth.saturating_sub(1)
+    }
+
+    /// Returns the process of the command.
+    pub(super) fn command_process(&self) -> Tid {
+        let command = self.units.get(1);
+        command.map_or(self.first, |unit| unit.process)
     }
 
     /// Returns a number for a skipped unit in reports: it follows the unit that began last.

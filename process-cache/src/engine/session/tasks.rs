@@ -86,6 +86,8 @@ pub(crate) struct Process {
     pub(crate) seen_signals: u64,
     /// How its stand-in ends, if its program was skipped.
     pub(crate) stand_in: Option<Ending>,
+    /// Whether its stand-in has been executed. The next execve is that of the program.
+    pub(crate) runs_stand_in: bool,
     /// Whether it, or an ancestor, made system calls that were not followed. Then the model does
     /// not know its descriptors and directory.
     pub(crate) unseen: bool,

@@ -227,6 +227,7 @@ impl Tracer {
                 Some(wait) => self.handle.blocking(wait).await,
                 None => {}
             }
+            self.continue_front();
             (self.notify)(Notice::Ended(ending));
         }
     }

@@ -167,6 +167,7 @@ impl Tracer {
             Some(Ok(Lookup::Hit(outcome))) => {
                 let skipped = Skipped {
                     outcome: *outcome,
+                    path: named_path(&tracee, &next.path),
                     argv: &next.argv,
                     keyed: next.keyed.as_ref().ok(),
                     asked: began,
@@ -393,6 +394,12 @@ impl Tracer {
         let entry = session.tasks.process_or_new(process);
         (entry.threads, entry.statuses) = (1, (None, None));
         if skipped {
+            if std::mem::replace(&mut entry.runs_stand_in, true) {
+                session.mark_uncacheable_upwards(
+                    above,
+                    "the output of a skipped program could not be written, so it ran untraced",
+                );
+            }
             return tracee.resume();
         }
         let clock_reads_are_logged = !session.settings.stops_only && tracee.perform_in_process();
@@ -691,4 +698,15 @@ fn pointers(tracee: &Tracee<Prehook>, arrays: [u64; 2]) -> [Vec<u64>; 2] {
         found
     };
     [read(0), read(1)]
+}
+
+/// Returns the path of a program as its execve names it, which a script sees as its `$0`.
+fn named_path(tracee: &Tracee<Prehook>, resolved: &FilePath) -> Vec<u8> {
+    let call = tracee.invocation();
+    let named = match call.nr.cast_signed() {
+        libc::SYS_execve => tracee.read_c_string(call.args[0], libc::PATH_MAX as usize),
+        // The path may be relative to a descriptor that the execve closes.
+        _ => return resolved.as_os_str().as_encoded_bytes().to_vec(),
+    };
+    named.unwrap_or_else(|_| resolved.as_os_str().as_encoded_bytes().to_vec())
 }

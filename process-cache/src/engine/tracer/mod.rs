@@ -28,6 +28,7 @@ use crate::model::fact::Digest;
 use crate::model::miss::Missed;
 use crate::model::outcome::Ending;
 use crate::platform::defect::{Defect, planted};
+use crate::platform::os;
 
 /// A message to the process that waits for the command.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,12 +36,7 @@ pub enum Notice {
     /// The id of the command's first process.
     Started(Tid),
     /// Job control stopped it.
-    Stopped {
-        /// By this signal.
-        signal: i32,
-        /// Whether the terminal sent the signal to the whole job.
-        from_terminal: bool,
-    },
+    Stopped,
     /// It has ended.
     Ended(Ending),
     /// A warning for the user.
@@ -168,10 +164,7 @@ impl Tracer {
     /// the command. Other threads follow, perhaps after the command was continued.
     fn stopped(&self, tid: Tid, signal: i32) {
         let mut session = self.session.borrow_mut();
-        let command = session
-            .units
-            .get(1)
-            .map_or(session.first, |unit| unit.process);
+        let command = session.command_process();
         let process = match session.tasks.get(tid) {
             Some(task) if !task.stop_reported => task.process,
             _ => return,
@@ -183,17 +176,44 @@ impl Tracer {
         if process == command {
             let job = |process| rustix::process::getpgid(process).ok();
             let same_job = job(None) == job(rustix::process::Pid::from_raw(process));
-            (self.notify)(Notice::Stopped {
-                signal,
-                from_terminal: sent && same_job,
-            });
+            let from_terminal = sent && same_job;
+            let mut session = self.session.borrow_mut();
+            session.front_stop = Some((signal, from_terminal));
+            if !from_terminal {
+                os::send_signal(session.front, signal);
+            }
+            drop(session);
+            (self.notify)(Notice::Stopped);
+        }
+    }
+
+    /// Continues the front process if it stopped as the command did. A shell continues the whole
+    /// job, but others continue the command alone.
+    ///
+    /// A stop that the front process has not yet taken is taken back. One from the terminal may
+    /// belong to a stop that follows, and is left.
+    fn continue_front(&self) {
+        let mut session = self.session.borrow_mut();
+        let Some((signal, from_terminal)) = session.front_stop.take() else {
+            return;
+        };
+        if os::is_stopped(session.front, (!from_terminal).then_some(signal)) {
+            os::send_signal(session.front, libc::SIGCONT);
         }
     }
 
     /// Handles a continued task: each thread gets this event when its process is continued.
     fn continued(&self, tid: Tid) {
-        if let Some(task) = self.session.borrow_mut().tasks.get_mut(tid) {
-            task.stop_reported = false;
+        let mut session = self.session.borrow_mut();
+        let command = session.command_process();
+        let Some(task) = session.tasks.get_mut(tid) else {
+            return;
+        };
+        task.stop_reported = false;
+        let is_command = task.process == command;
+        drop(session);
+        if is_command {
+            self.continue_front();
         }
     }
 

@@ -37,6 +37,8 @@ pub(super) enum Applied {
 pub(super) struct Skipped<'a> {
     /// Its recorded outcome.
     pub outcome: Outcome,
+    /// Its path, as the execve names it if possible.
+    pub path: Vec<u8>,
     /// Its arguments.
     pub argv: &'a [Vec<u8>],
     /// Its key.
@@ -55,6 +57,7 @@ impl Tracer {
     ) -> Applied {
         let Skipped {
             outcome,
+            path,
             argv,
             keyed,
             asked,
@@ -91,7 +94,7 @@ impl Tracer {
                 for content in wait {
                     let _ = content.wait();
                 }
-                establish(&results, &world, &job)
+                establish(&results, &world, &job, &path)
             })
             .await;
         self.catch_up_all();
@@ -210,9 +213,10 @@ fn establish(
     results: &Store,
     world: &World,
     job: &Outcome,
+    path: &[u8],
 ) -> Result<(std::fs::File, Chunks), String> {
     let stream = stream(results, job)?;
-    let mut script = Script::default();
+    let mut script = Script::new(path);
     for (fd, bytes) in &stream {
         script.write(*fd, bytes);
     }

@@ -119,6 +119,8 @@ const BRIEF: &[Trouble] = &[
     Trouble::Outsiders,
     Trouble::Errors,
     Trouble::Locks,
+    Trouble::Disks,
+    Trouble::Signals,
 ];
 
 /// Runs the stored cases and a few fixed seeds, as continuous integration does.
