@@ -38,7 +38,7 @@ fn list(permissions: u8) -> Vec<u8> {
 fn prepare(sandbox: &Sandbox, attributes: &[Attribute]) -> bool {
     sandbox.reset();
     attributes.iter().all(|(path, name, value)| {
-        let set = rustix::fs::setxattr(&sandbox.path(path), *name, value, XattrFlags::empty());
+        let set = rustix::fs::setxattr(sandbox.path(path), *name, value, XattrFlags::empty());
         if let Err(error) = set {
             eprintln!("skipped: {name} cannot be set here: {error}");
         }
