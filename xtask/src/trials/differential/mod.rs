@@ -121,6 +121,9 @@ const BRIEF: &[Trouble] = &[
     Trouble::Locks,
     Trouble::Disks,
     Trouble::Signals,
+    Trouble::Calls,
+    Trouble::Attributes,
+    Trouble::Times,
 ];
 
 /// Runs the stored cases and a few fixed seeds, as continuous integration does.

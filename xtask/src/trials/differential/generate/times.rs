@@ -31,9 +31,18 @@ const PAUSE: &str = "sleep 0.02\n";
 /// A directory with a script that makes a chain of files.
 pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> Case {
     let source = "src/s0.txt";
-    let mut blocks = vec!["mkdir -p out\n".to_owned(), PAUSE.to_owned()];
+    // A command that makes one file in a directory that was there has no order of its own.
+    let is_kept = dice.chance(50);
+    let mut blocks = match is_kept {
+        true => vec![PAUSE.to_owned()],
+        false => vec!["mkdir -p out\n".to_owned(), PAUSE.to_owned()],
+    };
+    let count = match is_kept && dice.chance(60) {
+        true => 1,
+        false => dice.range(1, 3),
+    };
     let mut order = vec![source.to_owned()];
-    for index in 0..dice.range(1, 3) {
+    for index in 0..count {
         let output = format!("out/t{index}");
         let template = *dice.pick(MAKERS);
         let made = template.replace("{i}", source).replace("{o}", &output);
@@ -46,7 +55,7 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> C
         order.push(output);
     }
     let contents = ["one\n", "two\n", "three\n"];
-    let files = vec![
+    let mut files = vec![
         Entry {
             path: source.into(),
             node: Node::File {
@@ -64,6 +73,13 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> C
             )]),
         ),
     ];
+    if is_kept {
+        files.push(entry("out", Node::Dir(0o755)));
+    }
+    let removed: Vec<Edit> = match is_kept {
+        true => order[1..].iter().cloned().map(Edit::Delete).collect(),
+        false => vec![Edit::Delete("out".into())],
+    };
     let command = if dice.chance(30) {
         run(&["make"])
     } else {
@@ -73,11 +89,12 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> C
         .map(|index| {
             let write = Edit::Write(source.into(), vec![contents[index % 2].into()]);
             // Outputs go first: what was edited last is what a run's outputs are newer than.
-            let edits = match dice.below(6) {
-                0..4 => vec![Edit::Delete("out".into()), write],
-                4 => vec![Edit::Delete("out".into()), Edit::Touch(source.into())],
-                _ => vec![write],
-            };
+            let mut edits = removed.clone();
+            match dice.below(6) {
+                0..4 => edits.push(write),
+                4 => edits.push(Edit::Touch(source.into())),
+                _ => edits = vec![write],
+            }
             Step {
                 edits,
                 hasty: dice.chance(75),
