@@ -87,7 +87,7 @@ pub(crate) fn is_append_only(path: &Path, follow: bool) -> bool {
 /// permissions are others than those of an existing one.
 pub(crate) fn gets_list(path: &Path) -> bool {
     let directory = path.parent().unwrap_or(path);
-    !matches!(value(directory, DEFAULT_LIST), Ok(None))
+    !matches!(value(directory, DEFAULT_LIST), Ok(None) | Err(Errno::NOENT))
 }
 
 /// Answers [`Query::Inherited`](crate::model::fact::Query::Inherited).
