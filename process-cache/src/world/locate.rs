@@ -266,6 +266,7 @@ impl Locator {
         let parent = self.resolve(above, links)?;
         match name {
             b"" | b"." => return Some(parent),
+            b".." if !is_passable(&parent) => return None,
             b".." => return Some(parent.parent().map_or_else(|| parent.clone(), Into::into)),
             _ => {}
         }
@@ -327,10 +328,22 @@ impl Locator {
             let follow = follow || without_end(given).is_some();
             return Some(self.walk(given.clone(), follow));
         }
-        let is_lost = given == resource && self.is_lost(given);
-        let (directory, name) = parts(given).filter(|_| is_lost)?;
+        if given != resource {
+            return None;
+        }
+        // Without a name, the end is a directory as well (`..`).
+        let (directory, name) = match parts(given) {
+            Some((directory, name)) => (directory, Some(name)),
+            None => (given.as_path(), None),
+        };
+        if self.directory(directory).is_some() {
+            return None;
+        }
         let way = self.walk(directory.into(), true);
-        let end = way.end.join(OsStr::from_bytes(name)).into();
+        let end = match name {
+            Some(name) => way.end.join(OsStr::from_bytes(name)).into(),
+            None => way.end.clone(),
+        };
         let links = way.links.clone();
         (!links.is_empty()).then(|| Rc::new(Way { links, end }))
     }
@@ -339,11 +352,6 @@ impl Locator {
         let ways = self.ways.entry((path, follow));
         let way = ways.or_insert_with_key(|(path, follow)| Rc::new(walk(path, *follow)));
         way.clone()
-    }
-
-    /// Whether the directory of a path cannot be resolved.
-    fn is_lost(&mut self, path: &Path) -> bool {
-        parts(path).is_some_and(|(directory, _)| self.directory(directory).is_none())
     }
 
     /// Resolves a path and reads its metadata.
@@ -661,12 +669,13 @@ fn walk(path: &Path, follow: bool) -> Way {
     // The next component is the last element.
     let mut rest = components(path.as_os_str().as_bytes());
     while let Some(name) = rest.pop() {
-        if name == b".." {
+        let here = at.join(OsStr::from_bytes(&name));
+        let is_up = name == b"..";
+        if is_up && is_passable(&at) {
             at.pop();
             continue;
         }
-        let here = at.join(OsStr::from_bytes(&name));
-        if rest.is_empty() && !follow {
+        if !is_up && rest.is_empty() && !follow {
             at = here;
             break;
         }
@@ -684,7 +693,7 @@ fn walk(path: &Path, follow: bool) -> Way {
                 });
             }
             // The file exists and is no link (readlink(2)).
-            Err(Errno::INVAL) => at = here,
+            Err(Errno::INVAL) if !is_up => at = here,
             _ => {
                 at = here;
                 at.extend(rest.iter().rev().map(|name| OsStr::from_bytes(name)));
@@ -696,6 +705,11 @@ fn walk(path: &Path, follow: bool) -> Way {
         links,
         end: at.into(),
     }
+}
+
+/// Whether `..` may follow a canonical path: it is a directory.
+fn is_passable(path: &Path) -> bool {
+    rustix::fs::lstat(path).is_ok_and(|stat| is_directory(&stat))
 }
 
 /// Splits a path into directory and name; `None` if the last component is no plain name.
@@ -769,6 +783,7 @@ mod tests {
             "none",
             "none/..",
             "a/file",
+            "a/file/..",
             "a/b/c/../../x",
         ] {
             let path = PathBuf::from(format!("{}/{given}", base.display()));
@@ -934,6 +949,8 @@ mod tests {
         let all = ["a/absolute", "chain", "relative"];
         check("a/absolute/", true, &all, "a/b");
         check("a/absolute/../new", false, &all, "a/new");
+        std::fs::write(base.join("a/file"), "").expect("a file");
+        check("relative/../file/../b", true, &["relative"], "a/file/../b");
         check("dangling/x/../y", true, &["dangling"], "nowhere/x/../y");
         assert!(walk(&base.join("loop"), true).end.ends_with("loop"));
         let mut locator = Locator::default();

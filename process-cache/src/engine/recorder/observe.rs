@@ -166,7 +166,8 @@ impl Session {
             self.note_way(unit, &located);
             return located;
         };
-        let is_directory = located.given.as_bytes().ends_with(b"/");
+        let spelled = located.given.as_bytes();
+        let is_directory = spelled.ends_with(b"/") || spelled.ends_with(b"/.");
         let given = match &located.stat {
             Err(_) if is_directory => {
                 FilePath::from([way.end.as_bytes(), b"/"].concat().as_slice())
