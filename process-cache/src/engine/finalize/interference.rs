@@ -14,7 +14,7 @@ use ptrace_async::event::{OpenFile, Tid};
 use rustix::fs::Stat;
 use smallvec::SmallVec;
 
-use super::preconditions::Shape;
+use super::preconditions::{Shape, earliest};
 use crate::engine::session::{Session, named_file, names_in};
 use crate::engine::unit::{Observation, Observed, Unit};
 use crate::model::fact::{Answer, Query};
@@ -58,25 +58,29 @@ impl Session {
             let mut changes = self.shared_files.changes(path).iter();
             changes.any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
         };
-        for (query, observation) in &unit.observations {
-            if outsider(&observation.resource) {
-                let path = observation.resource.display();
-                return Err(format!("{path} was changed by another unit while it ran"));
-            }
-            if matches!(query, Query::List(_))
+        let reasons = unit.observations.iter().filter_map(|(query, observation)| {
+            let path = observation.resource.display();
+            let reason = if outsider(&observation.resource) {
+                format!("{path} was changed by another unit while it ran")
+            } else if matches!(query, Query::List(_))
                 && outsider(&names_in(observation.resource.as_path()))
             {
-                let path = observation.resource.display();
-                return Err(format!("names in {path} changed while it ran"));
-            }
+                format!("names in {path} changed while it ran")
+            } else {
+                return None;
+            };
+            Some(((observation.seq, query), reason))
+        });
+        if let Some(reason) = earliest(reasons) {
+            return Err(reason);
         }
-        for path in unit.changes.keys() {
-            if outsider(path) {
+        match unit.changes.keys().filter(|path| outsider(path)).min() {
+            None => Ok(()),
+            Some(path) => {
                 let path = path.display();
-                return Err(format!("{path} was changed by another unit while it ran"));
+                Err(format!("{path} was changed by another unit while it ran"))
             }
         }
-        Ok(())
     }
 
     /// Looks for interference: another process changed an observed file while the unit ran, or in
@@ -87,35 +91,56 @@ impl Session {
             return None;
         }
         let mut shape = None;
-        let mut by_traced = None;
-        let by_others = unit.observations.iter().find_map(|(query, observation)| {
+        let mut by_traced = Vec::new();
+        let by_others = unit.observations.iter().filter_map(|(query, observation)| {
             let path = observation.resource.display();
+            let at = (observation.seq, query);
             if let (Query::List(given), Observed::Listing(_)) = (query, &observation.observed) {
                 let shape = shape.get_or_insert_with(|| Shape::of(&unit.changes));
                 let traced = self.relisted(unit, given, observation, shape)?;
                 let reason = format!("names in {path} changed while it ran");
                 if !traced {
-                    return Some(reason);
+                    return Some((at, reason));
                 }
-                by_traced = Some(reason);
+                by_traced.push((at, reason));
                 return None;
             }
-            let (changed, inode) = time_of(query, observation)?;
+            let from_outside =
+                || format!("{path} was changed by a process outside of pcache while it ran");
+            let Some((changed, inode)) = time_of(query, observation) else {
+                let differs = self.answers_differ(unit, query, observation);
+                return differs.then(|| (at, from_outside()));
+            };
             if self.was_mapped(unit, inode) {
-                return Some(format!(
-                    "{path} was mapped for writing by another unit while it ran"
-                ));
+                let reason = format!("{path} was mapped for writing by another unit while it ran");
+                return Some((at, reason));
             }
             let changed = match self.shared_files.is_relinked(inode) {
                 true => changed.content,
                 false => changed.any,
             };
             self.changed_by_others(unit, &observation.resource, changed)
-                .then(|| format!("{path} was changed by a process outside of pcache while it ran"))
+                .then(|| (at, from_outside()))
         });
+        let by_others = earliest(by_others);
         let traced = by_others.is_none();
-        let reason = by_others.or(by_traced)?;
+        let reason = by_others.or_else(|| earliest(by_traced))?;
         Some(Interference { reason, traced })
+    }
+
+    /// Whether another process changed a file of which a unit has a plain answer, and the answer is
+    /// another one now.
+    fn answers_differ(&self, unit: &Unit, query: &Query, observation: &Observation) -> bool {
+        let Observed::Answer(answer) = &observation.observed else {
+            return false;
+        };
+        let resource = &observation.resource;
+        is_asked_again(query)
+            && rustix::fs::lstat(resource.as_path())
+                .ok()
+                .and_then(|stat| Changed::of(&stat))
+                .is_some_and(|changed| self.changed_by_others(unit, resource, changed.any))
+            && self.world.ask(query) != *answer
     }
 
     /// Whether another process changed a file at time `changed`, so late that the unit may have
@@ -241,6 +266,18 @@ pub(super) struct Interference {
     pub(super) traced: bool,
 }
 
+/// Whether the answer to a query changes with the rights or attributes of its file.
+fn is_asked_again(query: &Query) -> bool {
+    matches!(
+        query,
+        Query::Access { .. }
+            | Query::Xattr { .. }
+            | Query::Attributes(_)
+            | Query::Permissions(_)
+            | Query::Inherited(_)
+    )
+}
+
 /// Returns the last change of the observed file and its inode; `None` where changes do not matter.
 fn time_of(query: &Query, observation: &Observation) -> Option<(Changed, (u64, u64))> {
     let of = |stat: &Stat| Some((Changed::of(stat)?, (stat.st_dev, stat.st_ino)));
@@ -333,6 +370,32 @@ mod tests {
         assert!(!changed(&session, 99));
         assert!(changed(&session, 100));
         assert!(changed(&session, 200));
+    }
+
+    #[test]
+    fn a_right_changed_from_outside_interferes() {
+        use std::os::unix::fs::PermissionsExt;
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let mut session = session(&path);
+        let file = FilePath::from(path.join("other").as_path());
+        std::fs::write(&file, "x").unwrap();
+        let query = Query::Access {
+            path: file.clone(),
+            mode: libc::X_OK,
+            effective: true,
+            follow: true,
+        };
+        let refused = Observed::Answer(Answer::Error(libc::EACCES));
+        session.note(READER, query, refused, file.clone());
+        assert!(session.find_interference(READER).is_none());
+        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).unwrap();
+        let found = session.find_interference(READER).expect("it differs");
+        let reason = format!(
+            "{} was changed by a process outside of pcache while it ran",
+            file.display()
+        );
+        assert_eq!((found.reason, found.traced), (reason, false));
     }
 
     /// A skipped unit made and removed a file in it.

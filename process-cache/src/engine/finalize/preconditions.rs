@@ -82,11 +82,19 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
     let mut facts: Vec<(u64, Query, Observed)> = Vec::with_capacity(unit.observations.len());
     // Whether a query may occur several times among the facts.
     let mut several = false;
+    let mut reasons = Vec::new();
     for (query, observation) in &unit.observations {
         if dropped(query, &observation.observed) {
             continue;
         }
-        match precondition(unit, &shape, query, observation)? {
+        let precondition = match precondition(unit, &shape, query, observation) {
+            Ok(precondition) => precondition,
+            Err(reason) => {
+                reasons.push(((observation.seq, query), reason));
+                continue;
+            }
+        };
+        match precondition {
             Precondition::Holds(observed) => {
                 facts.push((observation.seq, query.clone(), observed));
             }
@@ -99,6 +107,9 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
                 );
             }
         }
+    }
+    if let Some(reason) = earliest(reasons) {
+        return Err(reason);
     }
     facts.sort_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
     let mut facts: Vec<(Query, Observed)> = facts
@@ -121,6 +132,14 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
         count_exactly(unit, &mut facts);
     }
     Ok(facts)
+}
+
+/// Returns the reason that belongs to the earliest observation, of several in any order.
+pub(super) fn earliest<'q>(
+    reasons: impl IntoIterator<Item = ((u64, &'q Query), String)>,
+) -> Option<String> {
+    let first = reasons.into_iter().min_by(|one, other| one.0.cmp(&other.0));
+    first.map(|(_, reason)| reason)
 }
 
 /// Keeps only the first answer to each query.
@@ -581,6 +600,20 @@ mod tests {
         let seen = Observed::Answer(Answer::Path(made));
         unit.observe(2, Query::RealPath(given.clone()), seen, given);
         assert_eq!(queries(&unit), [Query::RealPath("/w/bin/../lib".into())]);
+    }
+
+    #[test]
+    fn the_reason_is_that_of_the_earliest_observation() {
+        let mut unit = unit();
+        for n in 1..50 {
+            let path = FilePath::from(format!("/w/{}", 100 - n).as_str());
+            for (seq, target) in [(n, "a"), (n + 100, "b")] {
+                let seen = Observed::Answer(Answer::Path(target.into()));
+                unit.observe(seq, Query::Link(path.clone()), seen, path.clone());
+            }
+        }
+        let reason = preconditions(&unit).expect_err("many reasons");
+        assert_eq!(reason, "/w/99 changed while it ran");
     }
 
     #[test]
