@@ -156,6 +156,12 @@ pub(super) fn fsck(args: &FsckArgs) -> anyhow::Result<bool> {
         found.entries, found.results
     );
     println!("runs            {} remembered", found.runs);
+    if found.foreign_runs > 0 {
+        println!(
+            "other versions  {} runs that another version of pcache wrote; they are not listed",
+            found.foreign_runs
+        );
+    }
     if found.incomplete > 0 {
         println!(
             "incomplete      {} results have lost contents: they are recorded again when they are asked for",

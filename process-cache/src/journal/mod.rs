@@ -186,9 +186,10 @@ impl History {
     /// # Errors
     /// Fails if it cannot be read at all.
     pub fn read(store: &Store) -> Result<Self> {
-        let (bodies, mut damaged) = store.journal()?;
-        let mut runs: Vec<Run> = Vec::with_capacity(bodies.len());
-        for body in bodies {
+        let found = store.journal()?;
+        let mut damaged = found.damaged + found.foreign;
+        let mut runs: Vec<Run> = Vec::with_capacity(found.runs.len());
+        for body in found.runs {
             match Run::decode(&body) {
                 Ok(run) => runs.push(run),
                 Err(_) => damaged += 1,

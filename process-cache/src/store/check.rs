@@ -29,6 +29,8 @@ pub struct Findings {
     pub incomplete: u64,
     /// Runs in the journal.
     pub runs: u64,
+    /// Runs in it that another version of `pcache` wrote.
+    pub foreign_runs: u64,
     /// Places where a writer was interrupted.
     pub interrupted: u64,
     /// Damaged files.
@@ -66,9 +68,10 @@ impl Store {
         for path in self.files("units")? {
             self.check_entry_file(&path, &mut found);
         }
-        let (runs, gaps) = self.journal()?;
-        found.runs = runs.len() as u64;
-        found.interrupted += gaps;
+        let journal = self.journal()?;
+        found.runs = journal.runs.len() as u64;
+        found.foreign_runs = journal.foreign;
+        found.interrupted += journal.damaged;
         let temporary = fs::read_dir(self.root.join("tmp"));
         found.interrupted += temporary.map_or(0, |files| files.count() as u64);
         if repair {

@@ -24,8 +24,19 @@ const MAX_RUN: usize = 256 << 20;
 /// Runs.
 pub(super) const RUN: Kind = Kind {
     magic: *b"pcj",
-    version: 1,
+    version: 2,
 };
+
+/// The contents of the journal.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    /// All readable runs, oldest first.
+    pub runs: Vec<Vec<u8>>,
+    /// The number of unreadable positions.
+    pub damaged: u64,
+    /// The number of runs that another version of `pcache` wrote.
+    pub foreign: u64,
+}
 
 impl Store {
     /// Adds a run.
@@ -74,13 +85,12 @@ impl Store {
         Ok(())
     }
 
-    /// Returns all readable runs, oldest first, and the number of unreadable positions.
+    /// Reads the journal.
     ///
     /// # Errors
     /// [`StoreError::Io`].
-    pub fn journal(&self) -> Result<(Vec<Vec<u8>>, u64)> {
-        let mut runs = Vec::new();
-        let mut damaged = 0;
+    pub fn journal(&self) -> Result<Runs> {
+        let mut all = Runs::default();
         for name in ["previous", "current"] {
             let path = self.journal_path(name);
             let bytes = match fs::read(&path) {
@@ -88,16 +98,17 @@ impl Store {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 Err(error) => return Err(StoreError::io("read", &path)(error)),
             };
-            let (found, gaps) = split(&bytes);
-            damaged += gaps;
-            for body in found {
+            let found = split(&bytes);
+            all.damaged += found.gaps;
+            all.foreign += found.foreign;
+            for body in found.bodies {
                 match unpack(body) {
-                    Some(run) => runs.push(run),
-                    None => damaged += 1,
+                    Some(run) => all.runs.push(run),
+                    None => all.damaged += 1,
                 }
             }
         }
-        Ok((runs, damaged))
+        Ok(all)
     }
 
     fn journal_path(&self, name: &str) -> PathBuf {
@@ -113,31 +124,48 @@ fn unpack(body: &[u8]) -> Option<Vec<u8>> {
     (run.len() <= MAX_RUN).then_some(run)
 }
 
-/// Returns the bodies of all complete frames, and the number of other items between them.
-fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, u64) {
-    let mut bodies = Vec::new();
-    let mut gaps = 0;
+/// The frames of a file.
+#[derive(Debug, Default)]
+struct Frames<'b> {
+    /// The bodies of all complete frames.
+    bodies: Vec<&'b [u8]>,
+    /// The number of other items between them.
+    gaps: u64,
+    /// The number of complete frames of another version.
+    foreign: u64,
+}
+
+fn split(mut bytes: &[u8]) -> Frames<'_> {
+    let mut frames = Frames::default();
     let mut in_gap = false;
     while !bytes.is_empty() {
-        let frame = RUN
+        let version = bytes.get(RUN.magic.len());
+        let kind = Kind {
+            version: version.copied().unwrap_or(RUN.version),
+            ..RUN
+        };
+        let frame = kind
             .len(bytes)
             .ok()
             .and_then(|length| bytes.get(..usize::try_from(length).ok()?));
-        match frame.map(|frame| (frame, RUN.unseal(frame))) {
+        match frame.map(|frame| (frame, kind.unseal(frame))) {
             Some((frame, Ok(body))) => {
-                bodies.push(body);
+                match kind.version == RUN.version {
+                    true => frames.bodies.push(body),
+                    false => frames.foreign += 1,
+                }
                 bytes = &bytes[frame.len()..];
                 in_gap = false;
             }
             _ => {
-                gaps += u64::from(!in_gap);
+                frames.gaps += u64::from(!in_gap);
                 in_gap = true;
                 let next = memchr::memmem::find(&bytes[1..], &RUN.magic);
                 bytes = next.map_or(&[], |at| &bytes[at + 1..]);
             }
         }
     }
-    (bodies, gaps)
+    frames
 }
 
 /// Returns the runs in untrusted bytes; never panics.
@@ -145,7 +173,7 @@ fn split(mut bytes: &[u8]) -> (Vec<&[u8]>, u64) {
 pub fn runs_in(bytes: &[u8]) -> Vec<Vec<u8>> {
     // The part that a fuzzer cannot reach behind the checksum.
     let _ = bytes.get(HEADER..).map(unpack);
-    split(bytes).0.into_iter().filter_map(unpack).collect()
+    split(bytes).bodies.into_iter().filter_map(unpack).collect()
 }
 
 #[cfg(test)]
@@ -164,9 +192,9 @@ mod tests {
         for text in ["one", "two", "three"] {
             store.add_to_journal(text.as_bytes()).unwrap();
         }
-        let (runs, damaged) = store.journal().unwrap();
-        assert_eq!(runs, [&b"one"[..], b"two", b"three"]);
-        assert_eq!(damaged, 0);
+        let found = store.journal().unwrap();
+        assert_eq!(found.runs, [&b"one"[..], b"two", b"three"]);
+        assert_eq!((found.damaged, found.foreign), (0, 0));
     }
 
     #[test]
@@ -178,16 +206,23 @@ mod tests {
         for cut in 1..one.len() {
             fs::write(&path, &one[..cut]).unwrap();
             store.add_to_journal(b"two").unwrap();
-            let (runs, damaged) = store.journal().unwrap();
-            assert_eq!((runs, damaged), (vec![b"two".to_vec()], 1), "{cut}");
+            let found = store.journal().unwrap();
+            let runs = vec![b"two".to_vec()];
+            assert_eq!((found.runs, found.damaged), (runs, 1), "{cut}");
         }
         for at in 0..one.len() {
             let mut bytes = one.clone();
             bytes[at] ^= 1;
             fs::write(&path, &bytes).unwrap();
             store.add_to_journal(b"two").unwrap();
-            let (runs, damaged) = store.journal().unwrap();
-            assert_eq!((runs, damaged), (vec![b"two".to_vec()], 1), "{at}");
+            // A changed version byte looks like another version.
+            let foreign = u64::from(at == RUN.magic.len());
+            let expected = Runs {
+                runs: vec![b"two".to_vec()],
+                damaged: 1 - foreign,
+                foreign,
+            };
+            assert_eq!(store.journal().unwrap(), expected, "{at}");
         }
     }
 
@@ -206,9 +241,10 @@ mod tests {
         for _ in 0..40 {
             store.add_to_journal(&noise).unwrap();
         }
-        let (runs, damaged) = store.journal().unwrap();
-        assert_eq!(damaged, 0);
-        assert!((8..=20).contains(&runs.len()), "{}", runs.len());
+        let found = store.journal().unwrap();
+        assert_eq!(found.damaged, 0);
+        let count = found.runs.len();
+        assert!((8..=20).contains(&count), "{count}");
     }
 
     #[test]

@@ -52,6 +52,7 @@ pub use entries::{check_entry, check_entry_body};
 pub use error::{Result, StoreError};
 pub use export::{Moved, export_file};
 pub use incoming::Incoming;
+pub use journal::Runs;
 #[doc(hidden)]
 pub use journal::runs_in;
 pub use maintenance::{GcReport, Stats};

@@ -81,6 +81,10 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
         ],
     ),
     (
+        "runs in the journal of `pcache`",
+        &[(2, "facts of entries of version 9")],
+    ),
+    (
         "weak key of `pcache`",
         &[
             (3, "leaves out what streams are"),
