@@ -29,6 +29,8 @@ for (@ARGV) {
     elsif ($call eq 'link') { $result = number(86, $a, $b) }
     elsif ($call eq 'link-follow') { $result = number(265, $here, $a, $here, $b, 0x400) }
     elsif ($call eq 'symlink') { $result = number(88, $a, $b) }
+    elsif ($call eq 'relink') { number(87, $b); $result = number(88, $a, $b) }
+    elsif ($call eq 'access') { $result = number(21, $a, $x) }
     elsif ($call eq 'unlink') { $result = number(87, $a) }
     elsif ($call eq 'rmdir') { $result = number(84, $a) }
     elsif ($call eq 'unlinkat-dir') { $result = number(263, $here, $a, 0x200) }

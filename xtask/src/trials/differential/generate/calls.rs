@@ -92,6 +92,49 @@ const CALLS: &[&str] = &[
     "mode {a}",
 ];
 
+/// Calls on names behind links.
+const THROUGH: &[&str] = &[
+    "read {a}",
+    "read {a}",
+    "getxattr {a} user.a",
+    "listxattr {a}",
+    "list {a}",
+    "size {a}",
+    "mode {a}",
+    "readlink {a}",
+    "access {a} 2",
+    "overwrite {a} fresh",
+    "overwrite {a} fresh",
+    "append {a} more",
+    "exclusive {a} fresh",
+    "truncate {a} 3",
+    "setxattr {a} user.a one 0",
+    "chmod {a} 640",
+    "mkdir {a} 755",
+    "unlink {a}",
+    "rmdir {a}",
+    "link {a} {b}",
+    "rename {a} {b}",
+    "utimens {a} 1000000000 1000000000 0",
+];
+
+/// Names of which a part is a link: `work/l` and `work/m` lead to directories.
+const BEHIND: &[&str] = &[
+    "work/l/n2",
+    "work/l/n2",
+    "work/l/n2",
+    "work/m/n2",
+    "work/l/../n0",
+    "work/l/",
+    "work/l/.",
+    "work/l/..",
+    "work/m/",
+    "work/l",
+];
+
+/// Targets of `work/m`, and, with it, of `work/l`.
+const DIRECTORIES: &[&str] = &["d", "e", "d/", "../work/e", "nowhere"];
+
 /// The same for root.
 const OWNERS: &[&str] = &[
     "chown {a} 1 1",
@@ -103,17 +146,24 @@ const OWNERS: &[&str] = &[
 /// Names that calls are made on.
 const NAMES: &[&str] = &["work/n0", "work/n1", "work/d/n2"];
 
+/// Names that edits bring into random states.
+const CHANGED: &[&str] = &["work/n0", "work/n1", "work/d/n2", "work/e/n2"];
+
 /// A directory with a few names.
 pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> Case {
     let files = vec![
         entry("src/s0.txt", script(snippet::text(dice))),
         entry("work/d", Node::Dir(0o755)),
+        entry("work/e", Node::Dir(0o755)),
         entry("call.pl", script(vec![PROGRAM.into()])),
     ];
     let is_root = rustix::process::geteuid().is_root();
     // Few programs, so that each meets many states.
     let programs: Vec<Vec<String>> = (0..dice.range(1, 3))
         .map(|_| {
+            if dice.chance(35) {
+                return through_links(dice);
+            }
             let count = dice.weighted(&[(60, 1), (28, 2), (12, 3)]);
             (0..count).map(|_| call(dice, is_root)).collect()
         })
@@ -157,10 +207,49 @@ fn call(dice: &mut Dice, is_root: bool) -> String {
         .replace("{n}", &dice.range(1, 9).to_string())
 }
 
+/// Calls on names behind a link, which is often made first.
+fn through_links(dice: &mut Dice) -> Vec<String> {
+    let mut calls = Vec::new();
+    if dice.chance(70) {
+        calls.push(format!("relink {} work/l", link_target(dice)));
+    }
+    let name = *dice.pick(BEHIND);
+    for _ in 0..dice.weighted(&[(40, 1), (45, 2), (15, 3)]) {
+        let name = match dice.chance(75) {
+            true => name,
+            false => *dice.pick(BEHIND),
+        };
+        let call = dice.pick(THROUGH).replace("{a}", name);
+        let other = *dice.pick(&["work/n1", "work/l/n1"]);
+        calls.push(call.replace("{b}", other));
+    }
+    calls
+}
+
+/// A target of `work/l`.
+fn link_target(dice: &mut Dice) -> &'static str {
+    match dice.below(3) {
+        0 => *dice.pick(DIRECTORIES),
+        1 => "m",
+        _ => *dice.pick(&["m/", "m/../d", "../work/m", "m/n2"]),
+    }
+}
+
 /// Edits that bring some of the names into random states.
 fn states(dice: &mut Dice, is_root: bool) -> Vec<Edit> {
     let mut edits = Vec::new();
-    for &name in NAMES {
+    if dice.chance(60) {
+        let target = *dice.pick(DIRECTORIES);
+        edits.push(Edit::Delete("work/m".into()));
+        edits.push(Edit::Symlink("work/m".into(), target.into()));
+    }
+    if dice.chance(60) {
+        edits.push(Edit::Delete("work/l".into()));
+        if dice.chance(60) {
+            edits.push(Edit::Symlink("work/l".into(), link_target(dice).into()));
+        }
+    }
+    for &name in CHANGED {
         if dice.chance(70) {
             state(dice, name, is_root, &mut edits);
         }
