@@ -4,6 +4,7 @@
 
 mod assumptions;
 mod benchmarks;
+mod errors;
 mod formats;
 mod syscalls;
 
@@ -30,6 +31,10 @@ pub(crate) const PAGES: &[Page] = &[
     Page {
         path: "docs/formats.md",
         make: formats::page,
+    },
+    Page {
+        path: "docs/pcache-errors.md",
+        make: errors::page,
     },
     Page {
         path: "docs/syscalls.md",
