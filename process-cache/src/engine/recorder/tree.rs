@@ -502,11 +502,16 @@ impl Session {
             };
             // The call takes set-user-ID and set-group-ID bits away.
             change.mode_set |= initial.is_some();
-            if let (Some(stat), false) = (initial, change.fresh) {
-                let (path, seq) = (path.clone(), change.begun);
-                let permissions = Observed::Answer(World::permissions_of(&stat));
-                let query = Query::Permissions(path.clone());
-                self.unit(unit).observe(seq, query, permissions, path);
+            let (path, seq) = (path.clone(), change.begun);
+            match (change.initial.clone(), change.fresh) {
+                (_, true) => {}
+                (Some(stat), false) => {
+                    let permissions = Observed::Answer(World::permissions_of(&stat));
+                    let query = Query::Permissions(path.clone());
+                    self.unit(unit).observe(seq, query, permissions, path);
+                }
+                // An existing file would have an owner of its own.
+                (None, false) => self.note_kind(seq, unit, &path, None),
             }
         } else {
             let text = format!("changes the owner of {}", path.display());
