@@ -111,8 +111,8 @@ pub enum Query {
     /// A part omitted from the program's key, as a digest. Only the context of its execve can
     /// answer ([`ExecContext`](crate::key::exec_context::ExecContext)).
     LeftOut(Part),
-    /// Properties that a directory passes on to the files made in it: its group, if its set-group-ID bit is set,
-    /// and its default access list.
+    /// Properties that a directory passes on to the files made in it: its group, if its
+    /// set-group-ID bit is set, and its default access list.
     Inherited(FilePath),
     /// All extended attributes of the file, access lists included (links are not followed). Labels
     /// that the system sets itself do not count.

@@ -229,7 +229,7 @@ fn through_links(dice: &mut Dice) -> Vec<String> {
 /// A target of `work/l`.
 fn link_target(dice: &mut Dice) -> &'static str {
     match dice.below(3) {
-        0 => dice.pick(DIRECTORIES),
+        0 => dice.pick::<&str>(DIRECTORIES),
         1 => "m",
         _ => *dice.pick(&["m/", "m/../d", "../work/m", "m/n2"]),
     }
