@@ -231,7 +231,7 @@ fn link_target(dice: &mut Dice) -> &'static str {
     match dice.below(3) {
         0 => dice.pick::<&str>(DIRECTORIES),
         1 => "m",
-        _ => *dice.pick(&["m/", "m/../d", "../work/m", "m/n2"]),
+        _ => dice.pick::<&str>(&["m/", "m/../d", "../work/m", "m/n2"]),
     }
 }
 
