@@ -482,6 +482,23 @@ impl Session {
         }
     }
 
+    /// Asks whether the located file may be written.
+    fn ask_whether_writable(
+        &mut self,
+        unit: UnitId,
+        path: FilePath,
+        follow: bool,
+        located: &Located,
+    ) {
+        let query = Query::Access {
+            path,
+            mode: libc::W_OK,
+            effective: true,
+            follow,
+        };
+        self.ask(unit, query, located.resource.clone());
+    }
+
     /// Notes owners and permission bits of the located name and of its directory, after a call
     /// that was not permitted. In a sticky directory, names belong to their owners.
     pub(super) fn owners(&mut self, unit: UnitId, located: &Located) {
@@ -550,22 +567,10 @@ impl Session {
                         }
                         // An immutable file is another error.
                         libc::ENOTDIR if call.starts_with("rmdir") && located.stat.is_ok() => {
-                            let query = Query::Access {
-                                path: given.clone(),
-                                mode: libc::W_OK,
-                                effective: true,
-                                follow,
-                            };
-                            self.ask(unit, query, located.resource.clone());
+                            self.ask_whether_writable(unit, given.clone(), follow, &located);
                         }
                         libc::EACCES | libc::EPERM | libc::EROFS => {
-                            let query = Query::Access {
-                                path: given.clone(),
-                                mode: libc::W_OK,
-                                effective: true,
-                                follow,
-                            };
-                            self.ask(unit, query, located.resource.clone());
+                            self.ask_whether_writable(unit, given.clone(), follow, &located);
                             self.owners(unit, &located);
                         }
                         _ => {}
