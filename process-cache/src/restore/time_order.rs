@@ -40,7 +40,7 @@ pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact]) {
     aged.sort_by_key(|(age, _)| *age);
     let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();
     if ages.is_empty() && planted(Defect::OutputAge) {
-        // What a skip within one tick of the clock would leave.
+        // A skip within one tick of the clock would leave these times.
         let youngest = inputs.iter().filter_map(|fact| match &fact.query {
             Query::Content(path) => modified(path),
             _ => None,

@@ -133,7 +133,7 @@ const BEHIND: &[&str] = &[
 ];
 
 /// Targets of `work/m`, and, with it, of `work/l`.
-const DIRECTORIES: &[&str] = &["d", "e", "d/", "../work/e", "nowhere"];
+const DIRECTORIES: &[&str] = &["d", "e", "d/", "d/../e", "nowhere"];
 
 /// The same for root.
 const OWNERS: &[&str] = &[
@@ -231,7 +231,7 @@ fn link_target(dice: &mut Dice) -> &'static str {
     match dice.below(3) {
         0 => dice.pick::<&str>(DIRECTORIES),
         1 => "m",
-        _ => dice.pick::<&str>(&["m/", "m/../d", "../work/m", "m/n2"]),
+        _ => dice.pick::<&str>(&["m/", "m/../d", "d/../m", "m/n2"]),
     }
 }
 
