@@ -6,6 +6,7 @@ use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::checks::{deps, docs, prose, spelling, syscall_table};
 use crate::ci;
+use crate::measure::cliffs::{self, looping};
 use crate::measure::{cost, growth, profile, recordings, workloads};
 use crate::trials::{
     conformance, corpus, differential, fidelity, flaky, kills, pcache_kills, servo, subject,
@@ -66,6 +67,11 @@ enum Task {
     /// Record and replay a flaky test of a published crate.
     Tantivy(tantivy::Args),
 
+    /// Measure what pcache costs programs that do one thing often.
+    Cliffs(cliffs::Args),
+    /// Make the calls of one of its loops.
+    #[command(hide = true)]
+    MakeCalls(looping::Args),
     /// Measure what rr-channel's drop-ins cost, beside the raw ones.
     Cost(cost::Args),
     /// Measure what a unit costs when there are many, and the tracer's memory.
@@ -103,7 +109,14 @@ const GROUPS: &[(&str, &[&str])] = &[
     ),
     (
         "Measurements (minutes to hours)",
-        &["workloads", "recordings", "cost", "growth", "profile"],
+        &[
+            "workloads",
+            "recordings",
+            "cliffs",
+            "cost",
+            "growth",
+            "profile",
+        ],
     ),
 ];
 
@@ -139,6 +152,8 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Subject(args) => subject::run(&args),
         Task::Survey(args) => survey::run(&args),
         Task::Tantivy(args) => tantivy::run(&args),
+        Task::Cliffs(args) => cliffs::run(&args),
+        Task::MakeCalls(args) => looping::run(&args),
         Task::Cost(args) => cost::run(&args),
         Task::Growth(args) => growth::run(&args),
         Task::Profile(args) => profile::run(&args),
@@ -185,6 +200,7 @@ mod tests {
         let command = Cli::command();
         let tasks: BTreeSet<&str> = command
             .get_subcommands()
+            .filter(|task| !task.is_hide_set())
             .map(clap::Command::get_name)
             .collect();
         let listed: Vec<&str> = GROUPS

@@ -12,6 +12,7 @@ use std::path::Path;
 use anyhow::Context;
 use serde::Deserialize;
 
+use crate::support::machine::Machine;
 use crate::support::median::{interval, median};
 use crate::support::workspace;
 
@@ -27,14 +28,6 @@ struct Results {
     machine: Machine,
     rounds: usize,
     measurements: Vec<Measurement>,
-}
-
-#[derive(Debug, Deserialize)]
-struct Machine {
-    processor: String,
-    processors: usize,
-    kernel: String,
-    commit: String,
 }
 
 #[derive(Debug, Deserialize)]

@@ -4,6 +4,7 @@
 
 mod assumptions;
 mod benchmarks;
+mod costs;
 mod errors;
 mod formats;
 mod syscalls;
@@ -27,6 +28,10 @@ pub(crate) const PAGES: &[Page] = &[
     Page {
         path: "docs/benchmarks.md",
         make: benchmarks::page,
+    },
+    Page {
+        path: "docs/pcache-costs.md",
+        make: costs::page,
     },
     Page {
         path: "docs/formats.md",

@@ -1,5 +1,6 @@
 //! Measurements: what the tools cost and what they save.
 
+pub(crate) mod cliffs;
 pub(crate) mod cost;
 pub(crate) mod growth;
 pub(crate) mod profile;

@@ -2,6 +2,7 @@
 
 pub(crate) mod cargo;
 pub(crate) mod load;
+pub(crate) mod machine;
 pub(crate) mod median;
 pub(crate) mod pcache;
 pub(crate) mod published;

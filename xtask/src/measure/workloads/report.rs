@@ -2,13 +2,12 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
-use std::fs;
-use std::process::Command;
 
 use serde::Serialize;
 
 use super::measure::Cost;
 use super::scenario::{ALL, Scenario};
+use crate::support::machine::{Machine, today};
 use crate::support::median::median;
 
 /// The tool that a measurement ran under.
@@ -62,15 +61,6 @@ pub(super) struct Verdict {
     pub(super) unstable: Vec<String>,
 }
 
-/// Where and on what the numbers were made.
-#[derive(Debug, Serialize)]
-struct Machine {
-    processor: String,
-    processors: usize,
-    kernel: String,
-    commit: String,
-}
-
 /// Everything a run of the workloads found.
 #[derive(Debug, Serialize)]
 pub(super) struct Report {
@@ -89,23 +79,9 @@ pub(super) struct Report {
 impl Report {
     /// An empty report about this machine and the checked-out commit.
     pub(super) fn new(rounds: usize) -> Self {
-        let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-        let processor = cpuinfo
-            .lines()
-            .find_map(|line| line.strip_prefix("model name")?.split_once(": "))
-            .map_or_else(String::new, |(_, name)| name.to_owned());
-        let machine = Machine {
-            processor,
-            processors: std::thread::available_parallelism().map_or(0, usize::from),
-            kernel: fs::read_to_string("/proc/sys/kernel/osrelease")
-                .unwrap_or_default()
-                .trim()
-                .to_owned(),
-            commit: output_of("git", &["describe", "--always", "--dirty"]),
-        };
         Self {
-            date: output_of("date", &["-u", "+%F"]),
-            machine,
+            date: today(),
+            machine: Machine::here(),
             rounds,
             measurements: Vec::new(),
             verdicts: Vec::new(),
@@ -326,15 +302,6 @@ fn speedup(ratio: Option<f64>) -> String {
         Some(ratio) => format!("{:.1}x faster", 1.0 / ratio),
         None => "-".into(),
     }
-}
-
-/// The output of a program; empty if it cannot be started.
-fn output_of(program: &str, args: &[&str]) -> String {
-    let output = Command::new(program).args(args).output();
-    output.map_or_else(
-        |_| String::new(),
-        |output| String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-    )
 }
 
 #[cfg(test)]
