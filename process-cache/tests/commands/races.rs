@@ -534,3 +534,13 @@ fn a_unit_that_waits_at_gates_is_stored_when_nothing_changes() {
     let run = sandbox.cached(&format!("{unit} 7<&- & wait"));
     assert_eq!(run.unit("cat read").result, "hit", "{:#?}", run.units);
 }
+
+#[test]
+fn a_directory_made_by_a_sibling_after_a_lookup_does_not_affect_the_unit_above() {
+    let looks = "sh -c \"test -w made; echo looked; read answer\"";
+    let makes = "sh -c \"read looked; mkdir made; echo made\"";
+    check_hit(
+        "",
+        &format!("bash -c 'coproc {makes}; {looks} <&${{COPROC[0]}} >&${{COPROC[1]}}; wait'"),
+    );
+}

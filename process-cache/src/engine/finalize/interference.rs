@@ -105,22 +105,32 @@ impl Session {
                 by_traced.push((at, reason));
                 return None;
             }
-            let from_outside =
-                || format!("{path} was changed by a process outside of pcache while it ran");
-            let Some((changed, inode)) = time_of(query, observation) else {
-                let differs = self.answers_differ(unit, query, observation);
-                return differs.then(|| (at, from_outside()));
+            let differs = match time_of(query, observation) {
+                None => self.answers_differ(unit, query, observation),
+                Some((changed, inode)) => {
+                    if self.was_mapped(unit, inode) {
+                        let who = "was mapped for writing by another unit while it ran";
+                        return Some((at, format!("{path} {who}")));
+                    }
+                    let changed = match self.shared_files.is_relinked(inode) {
+                        true => changed.content,
+                        false => changed.any,
+                    };
+                    self.changed_by_others(unit, &observation.resource, changed)
+                }
             };
-            if self.was_mapped(unit, inode) {
-                let reason = format!("{path} was mapped for writing by another unit while it ran");
-                return Some((at, reason));
+            // An outsider that changed it too is found where the change of the other unit is.
+            if differs && self.is_changed_by_traced(unit, &observation.resource) {
+                by_traced.push((
+                    at,
+                    format!("{path} was changed by another unit while it ran"),
+                ));
+                return None;
             }
-            let changed = match self.shared_files.is_relinked(inode) {
-                true => changed.content,
-                false => changed.any,
-            };
-            self.changed_by_others(unit, &observation.resource, changed)
-                .then(|| (at, from_outside()))
+            differs.then(|| {
+                let who = "was changed by a process outside of pcache while it ran";
+                (at, format!("{path} {who}"))
+            })
         });
         let by_others = earliest(by_others);
         let traced = by_others.is_none();
@@ -197,8 +207,8 @@ impl Session {
         found
     }
 
-    /// Whether another unit has made or removed a name since this unit began, or is about to.
-    fn is_renamed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
+    /// Whether another unit has changed a file since this unit began, or is about to.
+    fn is_changed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
         let touched = self.shared_files.changes(path);
         let outside = |who| !self.is_within(who, unit.id);
         let since = |&(seq, who): &(u64, UnitId)| seq > unit.started && outside(who);
@@ -241,7 +251,7 @@ impl Session {
                     let mut others = now.keys().chain(then.keys()).filter(differs).peekable();
                     let traced = |name: &Vec<u8>| {
                         let path = directory.join(OsStr::from_bytes(name));
-                        self.is_renamed_by_traced(unit, &FilePath::from(path))
+                        self.is_changed_by_traced(unit, &FilePath::from(path))
                     };
                     others.peek()?;
                     Some(others.all(traced))
@@ -396,6 +406,29 @@ mod tests {
             file.display()
         );
         assert_eq!((found.reason, found.traced), (reason, false));
+    }
+
+    /// The unit looked for a directory that another unit made afterwards, or is making.
+    #[test]
+    fn a_name_made_by_another_unit_is_no_change_from_outside() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().canonicalize().unwrap();
+        let mut session = session(&path);
+        let made = FilePath::from(path.join("made").as_path());
+        let query = Query::Access {
+            path: made.clone(),
+            mode: libc::W_OK,
+            effective: true,
+            follow: true,
+        };
+        let absent = Observed::Answer(Answer::Error(libc::ENOENT));
+        session.note(READER, query, absent, made.clone());
+        std::fs::create_dir(&made).unwrap();
+        let traced = |session: &Session| session.find_interference(READER).map(|it| it.traced);
+        assert_eq!(traced(&session), Some(false));
+        let seq = session.tick();
+        session.touch(WRITER, seq, &made, true);
+        assert_eq!(traced(&session), Some(true));
     }
 
     /// A skipped unit made and removed a file in it.
