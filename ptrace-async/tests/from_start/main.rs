@@ -21,3 +21,6 @@ mod transfers;
 
 /// They begin with it.
 const FROM_START: bool = true;
+
+/// They are linked as usual.
+const LINK: &[&str] = &[];

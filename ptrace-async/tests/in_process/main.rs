@@ -16,3 +16,6 @@ mod transfers;
 
 /// Programs come to it when they have made many lookups.
 const FROM_START: bool = false;
+
+/// They are linked as usual.
+const LINK: &[&str] = &[];

@@ -461,7 +461,10 @@ __attribute__((unused)) static void warm(void) {
 "#;
 
 pub(crate) fn program(source: &str, flags: &[&str]) -> Built {
-    c(&format!("{PRELUDE}{source}"), flags)
+    c(
+        &format!("{PRELUDE}{source}"),
+        &[crate::LINK, flags].concat(),
+    )
 }
 
 /// A program that begins with [`STORM`], whose functions make lookups under a storm of signals.

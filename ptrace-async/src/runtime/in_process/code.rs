@@ -576,7 +576,19 @@ ptrace_async_in_process_start:
     syscall
     cmp %rdi, %rax
     jne 99f
-    // The text of the loader, if there is a copy of it.
+    // The trampolines of the program, if it has some.
+    mov 48(%r15), %rsi
+    test %rsi, %rsi
+    jz 96f
+    mov 40(%r15), %rdi
+    mov ${read_execute}, %edx
+    mov ${private}, %r10d
+    mov 56(%r15), %r9
+    mov $9, %eax
+    syscall
+    cmp %rdi, %rax
+    jne 98f
+96: // The text of the loader, if there is a copy of it.
     mov 8(%r15), %rsi
     test %rsi, %rsi
     jz 97f

@@ -32,14 +32,16 @@ use std::io::{self, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::time::{Duration, SystemTime};
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::code;
 use super::files::{can_be_executed, memory_file, path_of};
 use super::layout::{BASE, FILE_LEN, LIBRARIES, LIBRARY_LEN, MAX_LIBRARIES, PAGE};
 use super::patch::{PatchedText, patch};
+use super::program::{LoadedProgram, Program};
 use crate::event::Tid;
 use crate::sys;
 use crate::unstopped as calls;
@@ -48,7 +50,7 @@ use crate::unstopped as calls;
 /// unknown loader.
 const MAX_ATTEMPTS: u32 = 16;
 /// The version of the way in which copies are made. Raise it when that changes.
-const VERSION: u32 = 3;
+const VERSION: u32 = 4;
 /// A library must have been unchanged for so long that its copy is kept.
 const SETTLED: Duration = Duration::from_secs(3);
 /// The number of copies that are kept at most.
@@ -67,6 +69,10 @@ pub(crate) struct Images {
     seen: FxHashSet<Vec<u8>>,
     known: FxHashSet<Vec<u8>>,
     attempts: u32,
+    /// The call sites of programs, by the identities of their files.
+    programs: FxHashMap<[u64; 7], Option<Rc<Program>>>,
+    /// The number of bytes that were appended to the file that tracees map.
+    appended: u64,
     pub(crate) failures: u32,
 }
 
@@ -142,15 +148,33 @@ impl Images {
         file.read_exact_at(&mut entered, text.offset.checked_add(entry)?)
             .ok()?;
         let range = text.offset as usize..(text.offset + text.len) as usize;
-        let at = self
-            .loaders
-            .last()
-            .map_or(FILE_LEN, |last| last.at + last.text.len);
-        arena.set_len(at + text.len).ok()?;
-        arena.write_all_at(&patched[range], at).ok()?;
+        let at = append(arena, &mut self.appended, &patched[range])?;
         let library = path.with_file_name("libc.so.6");
         self.consider(arena, library.as_os_str().as_bytes());
         Some(Loader { text, at, entered })
+    }
+
+    /// The call sites of the program that a task is about to start. `entry` is the address of
+    /// its entry point.
+    pub(crate) fn program_of(
+        &mut self,
+        arena: &File,
+        tid: Tid,
+        entry: u64,
+        is_static: bool,
+    ) -> Option<LoadedProgram> {
+        let path = PathBuf::from(format!("/proc/{tid}/exe"));
+        let identity = identity(&path.metadata().ok()?);
+        let Self {
+            programs, appended, ..
+        } = self;
+        let program = programs.entry(identity).or_insert_with(|| {
+            let file = open_plain(path.as_os_str()).ok()?;
+            let append = |bytes: &[u8]| append(arena, appended, bytes);
+            let found = Program::find(&file, is_static, append)?;
+            Some(Rc::new(found))
+        });
+        LoadedProgram::new(program.as_ref()?, entry)
     }
 
     /// Makes a copy of the loader that the first program is going to need.
@@ -189,6 +213,16 @@ impl Images {
             self.libraries.push(copy);
         }
     }
+}
+
+/// Appends whole pages to the file that tracees map. Returns their offset.
+fn append(arena: &File, appended: &mut u64, bytes: &[u8]) -> Option<u64> {
+    let at = FILE_LEN + *appended;
+    let len = bytes.len() as u64;
+    arena.set_len(at + len).ok()?;
+    arena.write_all_at(bytes, at).ok()?;
+    *appended += len;
+    Some(at)
 }
 
 /// Opens a file without blocking, also if it is a FIFO or a terminal.

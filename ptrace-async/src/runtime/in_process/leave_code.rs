@@ -2,16 +2,15 @@
 //!
 //! A handler may jump out of the code that it interrupted, fork, or make lookups of its
 //! own. So no handler is ever entered from the code. Before a signal is delivered, the task
-//! is moved to the syscall instruction in its site's trampoline. It is placed before the
+//! is moved to the syscall instruction of its site or its trampoline. It is placed before the
 //! instruction if its call was not made or can be repeated, and after it if the call must
 //! not be made twice. A call that was not logged yet is recorded here. The kernel then
 //! restarts or ends an interrupted call at the trampoline, as `SA_RESTART` says.
 
 use super::call::{UnstoppedCall, path_address};
-use super::layout::PAGE;
 use super::log::Saved;
 use super::progress::{Progress, progress};
-use super::site::{TAIL, TRAMPOLINE_LEN};
+use super::site::TAIL;
 use super::state::Mapped;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
@@ -31,16 +30,15 @@ impl Mapped {
         regs: &mut libc::user_regs_struct,
         memory: &dyn Memory,
     ) -> bool {
-        if let Some(trampolines) = self.trampolines
-            && let Some(offset) = regs.rip.checked_sub(trampolines)
-            && offset < PAGE
-        {
+        if let Some((trampoline, site)) = self.trampoline_at(regs.rip) {
             // On its way into the code, which a child forked by the handler must not enter.
-            let within = offset % TRAMPOLINE_LEN;
-            if within < TAIL {
-                regs.rip += TAIL - within;
+            let number = site.and_then(|site| site.number());
+            let is_before = number.is_some() || regs.rip - trampoline < TAIL;
+            if is_before {
+                regs.rip = site.map_or(trampoline + TAIL, |site| site.origin(trampoline));
+                regs.rax = number.unwrap_or(regs.rax);
             }
-            return within < TAIL;
+            return is_before;
         }
         let Some(progress) = progress(regs.rip) else {
             return false;
@@ -140,12 +138,17 @@ impl Mapped {
 mod tests {
     use super::super::UnstoppedCalls;
     use super::super::code;
-    use super::super::layout::BASE;
+    use super::super::layout::{BASE, PAGE};
     use super::super::log::{Log, LogMemory};
+    use super::super::site::{Site, TRAMPOLINE_LEN};
+    use super::super::state::Trampolines;
     use super::*;
 
-    const TRAMPOLINES: u64 = 0x7000_0000;
-    const FROM: u64 = TRAMPOLINES + TAIL;
+    const TRAMPOLINES: Trampolines = Trampolines {
+        address: 0x7000_0000,
+        len: PAGE,
+    };
+    const FROM: u64 = TRAMPOLINES.address + TAIL;
     const PATH: u64 = 0x5000;
 
     fn a_log() -> Log {
@@ -316,10 +319,11 @@ mod tests {
     fn a_task_on_its_way_into_the_code_is_kept_out_of_it() {
         let log = a_log();
         let mut mapped = Mapped::new(log, Some(TRAMPOLINES), 1);
-        let tail = TRAMPOLINES + TRAMPOLINE_LEN + TAIL;
+        let second = TRAMPOLINES.address + TRAMPOLINE_LEN;
+        let tail = second + TAIL;
         for (from, to) in [
-            (TRAMPOLINES + TRAMPOLINE_LEN, tail),
-            (TRAMPOLINES + TRAMPOLINE_LEN + 7, tail),
+            (second, tail),
+            (second + 7, tail),
             (tail, tail),
             (tail + 2, tail + 2),
             (BASE - 1, BASE - 1),
@@ -328,6 +332,22 @@ mod tests {
             regs.rip = from;
             assert_eq!(mapped.leave_code(&mut regs, &Path), from != to);
             assert_eq!(regs.rip, to);
+        }
+    }
+    #[test]
+    fn a_task_whose_site_keeps_its_call_goes_back_there() {
+        let mut text = vec![0x90, 0xb8];
+        text.extend((libc::SYS_openat as u32).to_le_bytes());
+        text.extend([0x0f, 0x05]);
+        let site = Site::numbered(0x6000_0000, &text, 6).expect("a site");
+        let mut mapped = Mapped::new(a_log(), Some(TRAMPOLINES), 1);
+        mapped.sites.push((site, TRAMPOLINES.address));
+        let code = site.trampoline(TRAMPOLINES.address).expect("near");
+        for at in 0..code.len() as u64 {
+            let mut regs = registers();
+            regs.rip = TRAMPOLINES.address + at;
+            assert!(mapped.leave_code(&mut regs, &Path));
+            assert_eq!((regs.rip, regs.rax), (0x6000_0006, 257));
         }
     }
 }

@@ -3,10 +3,11 @@
 //!
 //! A stop costs ten times as much as a lookup, and builds make tens of thousands of
 //! lookups. So code and a log are mapped into tracees (`code`, `log`), and call sites jump
-//! to the code. They are patched in two ways. A program can start with copies of the loader
-//! and the C library in which all sites are patched (`patch`, `copies`). In an address
-//! space that has stopped often for lookups, each site is patched where it stops (`site`):
-//! its syscall instruction becomes a jump to a trampoline.
+//! to the code. They are patched in three ways. A program can start with copies of the
+//! loader and the C library in which all sites are patched (`patch`, `copies`). The sites of
+//! static programs and of Go programs are patched in their memory before they begin
+//! (`program`). In an address space that has stopped often for lookups, each site is patched
+//! where it stops (`site`): its syscall instruction becomes a jump to a trampoline.
 //!
 //! A tool asks for the log at each stop of the task (`Handle::unstopped_calls`), and for
 //! all logs at any time (`Handle::all_unstopped_calls`). So it can handle all lookups that
@@ -16,8 +17,9 @@
 //! Nothing depends on it: sites that are not patched stop, and so do calls that the code
 //! does not handle.
 //!
-//! **Why it is safe to patch.** A site is patched while its task is stopped right there and
-//! no other task shares its memory, so no task runs the bytes that change. A signal handler
+//! **Why it is safe to patch.** A site is patched before its program begins, or while its
+//! task is stopped right there and no other task shares its memory. So no task runs the
+//! bytes that change. A signal handler
 //! may return into them. The addresses that handlers will return to are therefore noted
 //! ([`InProcess::handler_returns_to`]), and a site that contains one is not patched. No
 //! handler is entered from the code (`leave_code`). A forked child has a copy of the code
@@ -37,10 +39,12 @@ mod call;
 pub(crate) mod code;
 mod copies;
 mod files;
+mod jumps;
 pub(crate) mod layout;
 mod leave_code;
 mod log;
 mod patch;
+pub(crate) mod program;
 mod progress;
 pub(crate) mod site;
 mod state;
@@ -50,8 +54,9 @@ pub use self::call::UnstoppedCall;
 #[cfg(test)]
 pub(crate) use self::code::performed_at;
 pub(crate) use self::files::path_of;
+pub(crate) use self::jumps::jumped_into;
 pub(crate) use self::log::{Log, LogMemory};
 pub(crate) use self::patch::{BEFORE, may_be_patched};
 pub use self::state::UnstoppedCalls;
-pub(crate) use self::state::{InProcess, Mapped, Starting, disable_logging};
+pub(crate) use self::state::{InProcess, Mapped, Starting, Trampolines, disable_logging};
 pub(crate) use self::vdso::VdsoEntry;

@@ -24,7 +24,9 @@ use object::read::elf::{FileHeader, ProgramHeader};
 use rustc_hash::FxHashMap;
 
 use super::code;
+use super::jumps::jumped_into;
 use super::layout::{BASE, PAGE};
+use super::site::{BETWEEN, MOVE, SYSCALL, may_begin};
 use crate::unstopped as calls;
 
 /// The executable part of a patched file, and its identity.
@@ -44,12 +46,7 @@ pub(crate) struct PatchedText {
     pub(crate) sites: usize,
 }
 
-/// `mov $imm32, %eax`, ...
-const MOVE: u8 = 0xb8;
-/// ... nothing, or `mov %rdi, %rsi; mov $AT_FDCWD, %edi`, ...
-const BETWEEN: [&[u8]; 2] = [&[], &[0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff]];
-/// ... `syscall; cmp $..., %eax` or `%rax`, in `ioctl` with `mov %eax, %edx` before.
-const SYSCALL: [u8; 2] = [0x0f, 0x05];
+/// `cmp $..., %eax` or `%rax`, in `ioctl` with `mov %eax, %edx` before.
 const COMPARES: [&[u8]; 3] = [&[0x48, 0x3d], &[0x3d], &[0x89, 0xc2, 0x3d]];
 
 /// `xor %eax, %eax; syscall; cmp $imm32, %rax`, without the number.
@@ -255,32 +252,9 @@ fn find_reads(text: &[u8]) -> Vec<usize> {
         .filter(|from| from + READS_LEN <= text.len() && calls::handles(0))
         .filter(|from| may_begin(&text[..*from]))
         .collect();
-    if found.is_empty() {
-        return found;
-    }
-    let mut leads = |from: usize, distance: i64| {
-        let to = from as i64 + distance;
-        let into = |site: &usize| (*site as i64 + 1..(*site + READS_LEN) as i64).contains(&to);
-        found.retain(|site| !into(site));
-    };
-    for at in 0..text.len() {
-        let near = |after: usize| text.get(after).map(|byte| i64::from(*byte as i8));
-        let far = |after: usize| {
-            let bytes = text.get(after..after + 4)?.try_into().ok()?;
-            Some(i64::from(i32::from_le_bytes(bytes)))
-        };
-        let jump = match text[at] {
-            0x70..=0x7f | 0xe0..=0xe3 | 0xeb => near(at + 1).map(|to| (at + 2, to)),
-            0xe8 | 0xe9 => far(at + 1).map(|to| (at + 5, to)),
-            0x0f if matches!(text.get(at + 1), Some(0x80..=0x8f)) => {
-                far(at + 2).map(|to| (at + 6, to))
-            }
-            _ => None,
-        };
-        if let Some((after, to)) = jump {
-            leads(after, to);
-        }
-    }
+    let ranges: Vec<_> = found.iter().map(|from| *from..from + READS_LEN).collect();
+    let entered = jumped_into(text, &ranges);
+    found.retain(|from| !entered.contains(from));
     found
 }
 
@@ -318,17 +292,6 @@ fn find_cpuid_sites(text: &[u8]) -> Vec<(usize, usize, [u32; 4])> {
         }
     }
     found
-}
-
-/// Whether a `mov` may begin behind these bytes. It may not if they are a prefix, which
-/// would select another register. Nor may it if they begin an instruction with a
-/// displacement and an immediate, of which the `mov` byte would be part.
-fn may_begin(before: &[u8]) -> bool {
-    const TAKE_NUMBERS: [u8; 4] = [0x69, 0x81, 0xc7, 0xf7];
-    let byte = |back: usize| before.len().checked_sub(back).map(|at| before[at]);
-    let takes = |back| byte(back).is_some_and(|byte| TAKE_NUMBERS.contains(&byte));
-    let has_prefix = matches!(byte(1), Some(0x40..=0x4f | 0x66 | 0x67));
-    !has_prefix && !takes(2) && !takes(3)
 }
 
 /// The processor's answer for subleaf 0 of a leaf: eax, ebx, ecx, edx.

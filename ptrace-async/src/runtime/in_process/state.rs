@@ -4,16 +4,17 @@ use std::cell::{Cell, RefCell};
 
 use super::call::UnstoppedCall;
 use super::code;
-use super::layout::{BASE, LOG, LOGS, PAGE};
+use super::layout::{BASE, LOG, LOGS};
 use super::log::{Log, Sharing};
-use super::site::{PATCH_LEN, Site};
+use super::program::LoadedProgram;
+use super::site::{PATCH_LEN, Site, TRAMPOLINE_LEN};
 use super::vdso::{MOST as MOST_READS, TIME_OF_DAY, VdsoEntry};
 use crate::event::Tid;
 use crate::invocation::Invocation;
 use crate::sys;
 
-/// The number of handler return addresses that are remembered. A program that is
-/// interrupted more often is not patched.
+/// The number of handler return addresses that are remembered. In a program that is
+/// interrupted more often no more sites are patched.
 const MAX_HANDLER_RETURNS: usize = 64;
 /// The state of in-process calls in one address space.
 #[derive(Debug, Default)]
@@ -26,6 +27,8 @@ pub(crate) struct InProcess {
     pub(crate) logging_disabled: Cell<bool>,
     /// The addresses that signal handlers will return to.
     pub(crate) handler_returns: RefCell<Vec<u64>>,
+    /// There are too many of them, so no site is patched any more.
+    pub(crate) too_many_returns: Cell<bool>,
     /// It has had threads.
     pub(crate) threads: Cell<bool>,
     /// The number of partial sharers.
@@ -37,8 +40,11 @@ pub(crate) struct InProcess {
 #[derive(Debug)]
 pub(crate) struct Mapped {
     pub(crate) log: Log,
-    /// The page of trampolines, if there is one.
-    pub(crate) trampolines: Option<u64>,
+    /// The memory of trampolines, if there is some.
+    pub(crate) trampolines: Option<Trampolines>,
+    /// The sites that were patched at the start.
+    pub(crate) program: Option<LoadedProgram>,
+    /// The sites that were patched where they stopped, with their trampolines.
     pub(crate) sites: Vec<(Site, u64)>,
     /// The task that stopped or began last. The calls in the log are its own, or those of a
     /// thread of it.
@@ -53,6 +59,20 @@ pub(crate) struct Mapped {
     pub(crate) corrupt: bool,
 }
 
+/// The memory of trampolines in an address space.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Trampolines {
+    pub(crate) address: u64,
+    /// Its length in bytes.
+    pub(crate) len: u64,
+}
+
+impl Trampolines {
+    pub(crate) fn contains(self, address: u64) -> bool {
+        address.wrapping_sub(self.address) < self.len
+    }
+}
+
 /// The answer of `Handle::unstopped_calls`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum UnstoppedCalls {
@@ -63,10 +83,11 @@ pub enum UnstoppedCalls {
 }
 
 impl Mapped {
-    pub(crate) fn new(log: Log, trampolines: Option<u64>, last: Tid) -> Self {
+    pub(crate) fn new(log: Log, trampolines: Option<Trampolines>, last: Tid) -> Self {
         Self {
             log,
             trampolines,
+            program: None,
             sites: Vec::new(),
             last,
             in_flight_mark: None,
@@ -74,6 +95,33 @@ impl Mapped {
             corrupt_unreported: false,
             corrupt: false,
         }
+    }
+
+    /// All sites that may be patched, with their trampolines.
+    pub(crate) fn all_sites(&self) -> impl Iterator<Item = (Site, u64)> {
+        let at_start = self.program.iter().flat_map(LoadedProgram::sites);
+        at_start.chain(self.sites.iter().copied())
+    }
+
+    /// The trampoline that an address lies in, and its site.
+    pub(crate) fn trampoline_at(&self, address: u64) -> Option<(u64, Option<Site>)> {
+        let trampolines = self.trampolines.filter(|all| all.contains(address))?;
+        let index = (address - trampolines.address) / TRAMPOLINE_LEN;
+        let trampoline = trampolines.address + index * TRAMPOLINE_LEN;
+        let at_start = self.program.as_ref();
+        let site = at_start.and_then(|program| program.site(index as usize));
+        let late = || self.sites.iter().find(|(_, its)| *its == trampoline);
+        let site = site.or_else(|| late().map(|(site, _)| *site));
+        Some((trampoline, site))
+    }
+
+    /// Where the next trampoline goes.
+    pub(crate) fn free_trampoline(&self) -> Option<u64> {
+        let trampolines = self.trampolines?;
+        let used = self.program.as_ref().map_or(0, LoadedProgram::count) + self.sites.len();
+        let offset = used as u64 * TRAMPOLINE_LEN;
+        let fits = offset + TRAMPOLINE_LEN <= trampolines.len;
+        fits.then(|| trampolines.address + offset)
     }
 
     /// Whether a forked child has a copy of this.
@@ -159,7 +207,7 @@ impl InProcess {
         if handler_returns.len() < MAX_HANDLER_RETURNS {
             handler_returns.push(address);
         } else {
-            self.disabled.set(true);
+            self.too_many_returns.set(true);
         }
     }
 
@@ -168,10 +216,10 @@ impl InProcess {
     pub(crate) fn restore(&self, task: Tid) {
         let mapped = self.mapped.borrow();
         let Some(mapped) = &*mapped else { return };
-        for (site, trampoline) in &mapped.sites {
+        for (site, trampoline) in mapped.all_sites() {
             let mut found = [0; PATCH_LEN];
             let read = sys::read_memory(task, site.address, &mut found);
-            if read == PATCH_LEN && site.patch(*trampoline) == Some(found) {
+            if read == PATCH_LEN && site.patch(trampoline) == Some(found) {
                 // An error means that the task is gone.
                 let _ = sys::write_memory(task, site.address, &site.original());
             }
@@ -236,6 +284,7 @@ impl InProcess {
         copy.handler_returns
             .borrow_mut()
             .clone_from(&state.handler_returns.borrow());
+        copy.too_many_returns.set(state.too_many_returns.get());
         let mapped = state.mapped.borrow();
         let Some(parent) = &*mapped else { return copy };
         // The child has no copy if it was forked before its parent was patched. It must not
@@ -246,6 +295,7 @@ impl InProcess {
         match log.filter(|log| sys::poke(child, LOG, log.place()).is_ok()) {
             Some(log) => {
                 let mut own = Mapped::new(log, parent.trampolines, child);
+                own.program.clone_from(&parent.program);
                 own.sites.clone_from(&parent.sites);
                 *copy.mapped.borrow_mut() = Some(own);
             }
@@ -280,13 +330,23 @@ pub(crate) fn disable_logging(task: Tid) {
 }
 
 impl InProcess {
-    /// Whether a site lies in our own trampolines.
-    pub(crate) fn owns_site(&self, site: &Site) -> bool {
+    /// Whether an address lies in our own trampolines.
+    pub(crate) fn has_trampoline_at(&self, address: u64) -> bool {
         let mapped = self.mapped.borrow();
-        mapped.as_ref().is_some_and(|mapped| {
-            let made = mapped.trampolines.map(|from| from..from + PAGE);
-            made.is_some_and(|made| made.contains(&site.address))
-        })
+        let trampolines = mapped.as_ref().and_then(|mapped| mapped.trampolines);
+        trampolines.is_some_and(|all| all.contains(address))
+    }
+
+    /// The program whose sites were patched at the start.
+    pub(crate) fn program(&self) -> Option<LoadedProgram> {
+        let mapped = self.mapped.borrow();
+        mapped.as_ref().and_then(|mapped| mapped.program.clone())
+    }
+
+    /// Whether a handler returns into a site.
+    pub(crate) fn is_returned_to(&self, site: &Site) -> bool {
+        let returns = self.handler_returns.borrow();
+        self.too_many_returns.get() || returns.iter().any(|address| site.contains(*address))
     }
 
     pub(crate) fn logged_by(&self, tid: Tid) -> UnstoppedCalls {

@@ -6,6 +6,7 @@ use crate::runtime::in_process::VdsoEntry;
 
 const AT_NULL: u64 = 0;
 const AT_BASE: u64 = 7;
+const AT_ENTRY: u64 = 9;
 const AT_SYSINFO_EHDR: u64 = 33;
 
 /// The code segment of 64-bit programs. The stack of other programs has another layout.
@@ -17,6 +18,8 @@ pub(super) struct Auxiliary {
     pub(super) vdso: Option<VdsoEntry>,
     /// Where the loader is mapped; 0 for static programs.
     pub(super) loader: Option<u64>,
+    /// The entry point of the program itself.
+    pub(super) entry: Option<u64>,
 }
 
 impl Tracee<Exec> {
@@ -65,6 +68,7 @@ impl Tracee<Exec> {
                     None if word == AT_NULL => return found,
                     None => key = Some(word),
                     Some(AT_BASE) => found.loader = Some(word),
+                    Some(AT_ENTRY) => found.entry = Some(word),
                     Some(AT_SYSINFO_EHDR) => {
                         found.vdso = Some(VdsoEntry {
                             key_at: place - 8,

@@ -10,8 +10,11 @@ use super::stop::Stop;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
 use crate::runtime::in_process::layout::{ARENA_LEN, BASE, CODE_LEN, LOG, LOGS, LOGS_AT, PAGE};
-use crate::runtime::in_process::site::{SITE_MAX, Site, TRAMPOLINE_LEN};
-use crate::runtime::in_process::{BEFORE, Log, Mapped, may_be_patched, path_of};
+use crate::runtime::in_process::program::{DISTANCE, LOWEST};
+use crate::runtime::in_process::site::{SITE_MAX, Site};
+use crate::runtime::in_process::{
+    BEFORE, Log, Mapped, Trampolines, jumped_into, may_be_patched, path_of,
+};
 use crate::runtime::options::Interception;
 use crate::runtime::space::Space;
 use crate::sys;
@@ -23,11 +26,10 @@ use crate::unstopped::handles;
 const WORTHWHILE: u32 = 48;
 /// The number of sites that are patched in one address space at most.
 const MAX_SITES: usize = 64;
-/// The distance in bytes from a site to its trampoline: near enough for a jump, and far
-/// from where the kernel puts the next mappings.
-const DISTANCE: u64 = 1 << 28;
-/// The address for trampolines of sites that lie below that distance.
-const LOWEST: u64 = 1 << 20;
+
+/// The distance in bytes from which jumps to a site are looked for. A function lies within
+/// it, as a rule.
+const NEAR: u64 = 1 << 15;
 
 /// The arguments of the mmap of a page for trampolines near a site.
 fn trampoline_page(site: &Site) -> [u64; 6] {
@@ -84,7 +86,13 @@ impl Tracee<Prehook> {
         state
             .lookups_stopped
             .set(state.lookups_stopped.get().saturating_add(1));
-        if state.lookups_stopped.get() < WORTHWHILE {
+        let call = self.instruction_pointer().checked_sub(2);
+        let program = state.program();
+        let known = program
+            .as_ref()
+            .zip(call)
+            .and_then(|(program, call)| program.stopped_at(call));
+        if known.is_none() && state.lookups_stopped.get() < WORTHWHILE {
             return Ok(self);
         }
         let passes = match &self.shared().options.interception {
@@ -99,15 +107,22 @@ impl Tracee<Prehook> {
         if Rc::strong_count(&space) > 2 {
             return Ok(self);
         }
-        let Some(site) = self.site().filter(|site| !space.in_process.owns_site(site)) else {
+        if let Some((site, trampoline)) = known {
+            if !state.is_returned_to(&site) {
+                self.patch(&space, site, trampoline);
+            }
+            return Ok(self);
+        }
+        let is_elsewhere = |site: &Site| {
+            let known = program
+                .as_ref()
+                .is_some_and(|program| program.contains(site.address));
+            !known && !state.has_trampoline_at(site.address)
+        };
+        let Some(site) = self.site().filter(is_elsewhere) else {
             return Ok(self);
         };
-        if state
-            .handler_returns
-            .borrow()
-            .iter()
-            .any(|frame| site.contains(*frame))
-        {
+        if state.is_returned_to(&site) {
             return Ok(self);
         }
         let mut tracee = self;
@@ -128,7 +143,11 @@ impl Tracee<Prehook> {
         } else {
             tracee = tracee.map_trampolines(&space, &site).await?;
         }
-        tracee.patch(&space, site);
+        let free = |mapped: &Mapped| mapped.free_trampoline();
+        let trampoline = space.in_process.mapped.borrow().as_ref().and_then(free);
+        if let Some(trampoline) = trampoline {
+            tracee.patch(&space, site, trampoline);
+        }
         Ok(tracee)
     }
 
@@ -146,7 +165,9 @@ impl Tracee<Prehook> {
         }
         let (tracee, page) = self.made(libc::SYS_mmap, trampoline_page(site)).await?;
         match (page, &mut *space.in_process.mapped.borrow_mut()) {
-            (Ok(page), Some(mapped)) => mapped.trampolines = Some(page),
+            (Ok(address), Some(mapped)) => {
+                mapped.trampolines = Some(Trampolines { address, len: PAGE });
+            }
             _ => space.in_process.disabled.set(true),
         }
         Ok(tracee)
@@ -165,7 +186,36 @@ impl Tracee<Prehook> {
         // A site in a patched copy is only reached from our code (see `patch`).
         let is_patched = may_be_patched(before) && self.space().in_process.logs();
         let site = *site.first_chunk()?;
-        Site::recognise(address, site).filter(|_| !is_patched)
+        let site = Site::recognise(address, site).filter(|_| !is_patched)?;
+        (!self.may_jump_into(&site)).then_some(site)
+    }
+
+    /// Whether something near by may jump to the comparison of a site.
+    fn may_jump_into(&self, site: &Site) -> bool {
+        let mut text = vec![0; 2 * NEAR as usize];
+        let (before, after) = text.split_at_mut(NEAR as usize);
+        // Fewer bytes are there if the mapping ends.
+        let after_len = self.read(site.address, after);
+        let page = site.address & (PAGE - 1);
+        let mut before_len = 0;
+        while before_len < before.len() {
+            let part = if before_len == 0 && page != 0 {
+                page
+            } else {
+                PAGE
+            } as usize;
+            let end = before.len() - before_len;
+            let from = end.saturating_sub(part);
+            let address = site.address - (before.len() - from) as u64;
+            if self.read(address, &mut before[from..end]) != end - from {
+                break;
+            }
+            before_len = before.len() - from;
+        }
+        let from = NEAR as usize - before_len;
+        let range = before_len..before_len + (site.end() - site.address) as usize;
+        let text = &text[from..NEAR as usize + after_len];
+        !jumped_into(text, std::slice::from_ref(&range)).is_empty()
     }
 
     /// Maps code, log and a page for trampolines.
@@ -237,7 +287,8 @@ impl Tracee<Prehook> {
                 }
             }
         }
-        let mapped = Mapped::new(log, Some(made[3].0), tracee.tid());
+        let (address, len) = made[3];
+        let mapped = Mapped::new(log, Some(Trampolines { address, len }), tracee.tid());
         let told = sys::poke(tracee.tid(), LOG, mapped.log.place());
         Ok((tracee, told.map(|()| mapped)))
     }
@@ -255,24 +306,23 @@ impl Tracee<Prehook> {
 
     /// Makes a site jump to a trampoline of its own. The present call returns into the
     /// trampoline as well, because the instructions after it have been overwritten.
-    fn patch(&self, space: &Space, site: Site) {
+    fn patch(&self, space: &Space, site: Site, trampoline: u64) {
         let mut mapped = space.in_process.mapped.borrow_mut();
         let Some(mapped) = &mut *mapped else { return };
-        let count = mapped.sites.len();
-        if count >= MAX_SITES || mapped.sites.iter().any(|(known, _)| *known == site) {
+        let is_known = mapped
+            .all_sites()
+            .any(|(known, its)| known == site && its == trampoline);
+        let is_patched = mapped.sites.iter().any(|(known, _)| *known == site);
+        if is_patched || !is_known && mapped.sites.len() >= MAX_SITES {
             return;
         }
-        let Some(page) = mapped.trampolines else {
-            return;
-        };
-        let trampoline = page + count as u64 * TRAMPOLINE_LEN;
         let (Some(code), Some(jump)) = (site.trampoline(trampoline), site.patch(trampoline)) else {
             return;
         };
         let Ok(mut regs) = self.registers() else {
             return;
         };
-        regs.rip = Site::after_call(trampoline);
+        regs.rip = site.after_call(trampoline);
         let original = site.original();
         let done = self
             .write(trampoline, &code)
@@ -284,6 +334,8 @@ impl Tracee<Prehook> {
             space.in_process.disabled.set(true);
             return;
         }
-        mapped.sites.push((site, trampoline));
+        if !is_known {
+            mapped.sites.push((site, trampoline));
+        }
     }
 }

@@ -10,7 +10,7 @@ use super::auxiliary::CODE_SEGMENT;
 use super::states::{Exec, Tracee};
 use crate::event::Tid;
 use crate::runtime::in_process::layout::{BASE, CODE_LEN, START_WORDS};
-use crate::runtime::in_process::{Log, Mapped, Starting, code, path_of};
+use crate::runtime::in_process::{Log, Mapped, Starting, Trampolines, code, path_of};
 use crate::runtime::options::Interception;
 use crate::runtime::shared::{Handle, Shared};
 use crate::runtime::slot::Slot;
@@ -78,6 +78,10 @@ impl Tracee<Exec> {
             return None;
         }
         let log = Log::new(&arena)?;
+        let program = auxiliary.entry.and_then(|entry| {
+            let is_static = auxiliary.loader == Some(0);
+            images.program_of(arena.file(), tid, entry, is_static)
+        });
 
         let text = match &loader {
             Some((loader, base)) => {
@@ -86,9 +90,18 @@ impl Tracee<Exec> {
             }
             None => [0; 3],
         };
-        let mut block = [text[0], text[1], text[2], log.place(), original.rip]
-            .map(u64::to_le_bytes)
-            .concat();
+        let with_sites = program.as_ref().filter(|program| program.count() > 0);
+        let trampolines = with_sites.map(|program| {
+            let (address, len) = program.trampolines();
+            (Trampolines { address, len }, program.offset())
+        });
+        let [address, len, offset] = trampolines.map_or([0; 3], |(trampolines, offset)| {
+            [trampolines.address, trampolines.len, offset]
+        });
+        let [text, text_len, text_at] = text;
+        let (log_at, rip) = (log.place(), original.rip);
+        let words = [text, text_len, text_at, log_at, rip, address, len, offset];
+        let mut block = words.map(u64::to_le_bytes).concat();
         let path_at = block.len() as u64;
         block.extend(path_of(arena.file()));
         block.resize(START_WORDS as usize * 8, 0);
@@ -123,6 +136,8 @@ impl Tracee<Exec> {
         registers.r13 = (libc::PROT_READ | libc::PROT_EXEC) as u64;
         registers.r14 = (libc::MAP_SHARED | libc::MAP_FIXED_NOREPLACE) as u64;
         registers.r15 = block_at;
+        // Last, because a patched program must not start without its trampolines.
+        let program = program.filter(|program| program.patch(tid));
         self.set_registers(&registers).ok()?;
         self.slot().starting.replace(Some(Box::new(Starting {
             registers: original,
@@ -130,7 +145,9 @@ impl Tracee<Exec> {
             original: replaced,
             vdso: auxiliary.vdso,
         })));
-        *state.mapped.borrow_mut() = Some(Mapped::new(log, None, tid));
+        let mut mapped = Mapped::new(log, trampolines.map(|(trampolines, _)| trampolines), tid);
+        mapped.program = program;
+        *state.mapped.borrow_mut() = Some(mapped);
         space.in_process.update_sharing();
         self.shared().note_patched(&space);
         Some(vdso.is_some())
@@ -174,6 +191,10 @@ impl Shared {
         }
         let _ = sys::set_registers(tid, &starting.registers);
         let space = slot.space.borrow().clone();
+        space.in_process.restore(tid);
+        if let Some(program) = space.in_process.program() {
+            program.mark_unusable();
+        }
         space.in_process.disabled.set(true);
         *space.in_process.mapped.borrow_mut() = None;
         if let Ok(arena) = self.arena() {
