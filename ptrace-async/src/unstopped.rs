@@ -18,9 +18,8 @@ pub(crate) const COUNT: u64 = 512;
 // The bits of a call's class.
 /// The path argument: none (0), the first (1) or the second (2).
 pub(crate) const PATH_IN: u8 = 3;
-/// Only performed where there are no other threads: the call closes descriptors, or may
-/// block.
-pub(crate) const ALONE: u8 = 4;
+/// The call may block. Where there are threads, it is performed only if it does not.
+pub(crate) const MAY_WAIT: u8 = 4;
 /// The call writes a result to memory, at the argument after its path.
 pub(crate) const RESULT: u8 = 8;
 /// The bits of the kind, which says how the call is logged. It is one of the following.
@@ -52,12 +51,12 @@ pub(crate) const MOST_WRITTEN: usize = PATH_MAX;
 
 /// The calls that are performed, with their classes.
 const PERFORMED_AS: [(i64, u8); 29] = [
-    (libc::SYS_read, READ | ALONE),
-    (libc::SYS_write, WRITE | ALONE),
+    (libc::SYS_read, READ | MAY_WAIT),
+    (libc::SYS_write, WRITE | MAY_WAIT),
     (libc::SYS_lseek, SEEK),
     (libc::SYS_open, OPEN | 1),
     (libc::SYS_openat, OPEN | 2),
-    (libc::SYS_close, WHATEVER | ALONE),
+    (libc::SYS_close, WHATEVER),
     (libc::SYS_readlink, LINK | RESULT | 1),
     (libc::SYS_readlinkat, LINK | RESULT | 2),
     (libc::SYS_access, LINK | 1),
@@ -69,8 +68,8 @@ const PERFORMED_AS: [(i64, u8); 29] = [
     (libc::SYS_fstat, METADATA),
     (libc::SYS_statfs, LINK | RESULT | 1),
     (libc::SYS_dup, WHATEVER),
-    (libc::SYS_dup2, WHATEVER | ALONE),
-    (libc::SYS_dup3, WHATEVER | ALONE),
+    (libc::SYS_dup2, WHATEVER),
+    (libc::SYS_dup3, WHATEVER),
     (libc::SYS_fcntl, COMMAND),
     (libc::SYS_ioctl, COMMAND),
     (libc::SYS_pipe, PAIR),
@@ -95,7 +94,7 @@ pub(crate) const PERFORMED: [i64; PERFORMED_AS.len()] = {
 };
 
 /// Calls that the code makes for its own purposes.
-pub(crate) const NEEDED: [i64; 1] = [libc::SYS_mmap];
+pub(crate) const NEEDED: [i64; 2] = [libc::SYS_mmap, libc::SYS_poll];
 
 /// Whether the code performs this call, so that a site that makes it can be patched.
 pub(crate) fn handles(nr: u64) -> bool {

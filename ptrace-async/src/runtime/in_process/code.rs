@@ -4,16 +4,17 @@
 //! into `rcx` (a syscall destroys `rcx` and `r11`, so they are free) and jumps to the code.
 //! The code lies at a fixed address, so that the seccomp filter knows the instruction whose
 //! calls pass. It uses no stack, so red zones and alternate stacks do not matter. It keeps
-//! its state in the log's header, under a lock that it tries once. A thread that does not
-//! get the lock makes the call at its trampoline, where it stops as usual. So does every
+//! its state in the log's header, under a lock that it tries a few times. A thread that does
+//! not get the lock makes the call at its trampoline, where it stops as usual. So does every
 //! call that needs more than one entry in the log: in doubt, a call stops.
 //!
 //! The code performs these calls (see `unstopped`): lookups of paths (links, permissions,
 //! metadata, file systems); opening files for reading, except directories; creating and
 //! closing descriptors; reading the time, random bytes and facts of the machine; reads, and
-//! writes that fit into the log with their bytes. Calls that may block (reads, writes,
-//! opening a named pipe) hold the lock meanwhile, so reads and writes are performed for
-//! single threads only. A call is repeated only if it failed, which is harmless.
+//! writes that fit into the log with their bytes. Calls that block (reads, writes, opening a
+//! named pipe) hold the lock meanwhile. Where there are threads, a read or write is performed
+//! only if poll(2) says that it does not block. A call is repeated only if it failed, which
+//! is harmless.
 //!
 //! A write is performed only if the log holds no observation of a file's content. The write
 //! may change that file, and the reader of the log would see the new content.
@@ -24,9 +25,12 @@ use super::layout::{
     PAGE, START_WORDS, TOKEN,
 };
 use crate::unstopped::{
-    ALONE, COMMAND, COUNT, KIND, METADATA, METADATA_AT, MOST_WRITTEN, OPEN, PAIR, PASSING, PATH_IN,
-    PATH_MAX, READ, RESULT, SEEK, WHATEVER, WRITE, classes,
+    COMMAND, COUNT, KIND, MAY_WAIT, METADATA, METADATA_AT, MOST_WRITTEN, OPEN, PAIR, PASSING,
+    PATH_IN, PATH_MAX, READ, RESULT, SEEK, WHATEVER, WRITE, classes,
 };
+
+/// How often the lock is tried.
+const ATTEMPTS: u32 = 16;
 
 /// Flags of an open that does more than read the file behind a path.
 const NOT_PLAIN: i32 = libc::O_WRONLY
@@ -43,11 +47,14 @@ std::arch::global_asm!(
     .pushsection .rodata.ptrace_async_in_process, "a", @progbits
     .balign 16
     .globl ptrace_async_in_process_begin
+    .globl ptrace_async_in_process_trying
     .globl ptrace_async_in_process_taken
     .globl ptrace_async_in_process_saved
     .globl ptrace_async_in_process_loader
     .globl ptrace_async_in_process_loader_taken
     .globl ptrace_async_in_process_loader_saved
+    .globl ptrace_async_in_process_asking
+    .globl ptrace_async_in_process_asked
     .globl ptrace_async_in_process_performed
     .globl ptrace_async_in_process_noted
     .globl ptrace_async_in_process_logged
@@ -56,6 +63,7 @@ std::arch::global_asm!(
     .globl ptrace_async_in_process_released
     .globl ptrace_async_in_process_again
     .globl ptrace_async_in_process_left
+    .globl ptrace_async_in_process_spinning
     .globl ptrace_async_in_process_start
     .globl ptrace_async_in_process_started
     .globl ptrace_async_in_process_stopping
@@ -83,9 +91,11 @@ ptrace_async_in_process_begin:
     // The first log stands for "no log": nothing is logged in it.
     cmp ${nobodys}, %r11d
     je 90f
-    lock btsl $0, {lock}(%r11)
+ptrace_async_in_process_trying:
+17: lock btsl $0, {lock}(%r11)
 ptrace_async_in_process_taken:
-    jc 90f
+    jc 57f
+    movzwl %ax, %eax
     mov %rcx, {from}(%r11)
     mov %rax, {nr}(%r11)
 ptrace_async_in_process_saved:
@@ -119,12 +129,33 @@ ptrace_async_in_process_loader_saved:
     mov %ecx, {class}(%r11)
     cmpl $0, {sharing}(%r11)
     je 20f
-    // With threads all but what gives descriptors back, whose order with
-    // their opens matters, and what may wait.
+    // With threads nothing waits here: it is asked first whether it would.
     cmpl $1, {sharing}(%r11)
     jne 70f
-    test ${alone}, %ecx
-    jnz 70f
+    test ${may_wait}, %ecx
+    jz 20f
+ptrace_async_in_process_asking:
+    mov %edi, {stat}(%r11)
+    mov ${pollout}, %edi
+    mov ${pollin}, %esi
+    and ${kind}, %ecx
+    cmp ${write_kind}, %ecx
+    cmovne %esi, %edi
+    mov %edi, {stat}+4(%r11)
+    lea {stat}(%r11), %rdi
+    mov $1, %esi
+    xor %edx, %edx
+    mov $7, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    mov {rdi}(%r11), %rdi
+    mov {rsi}(%r11), %rsi
+    mov {rdx}(%r11), %rdx
+    cmp $1, %eax
+    mov {nr}(%r11), %rax
+ptrace_async_in_process_asked:
+    jne 70f
 20: mov $1, %ecx
     movabs ${clock}, %r11
     lock xadd %rcx, (%r11)
@@ -206,8 +237,12 @@ ptrace_async_in_process_loader_saved:
     cmp ${tcgets}, %esi
     jne 70f
 
-30: // perform it
-    syscall
+30: // perform it; of a close that is in progress others know
+    cmp $3, %eax
+    jne 32f
+    lea 1(%rdi), %ecx
+    mov %ecx, {closing}(%r11)
+32: syscall
 ptrace_async_in_process_performed:
     movabs ${log}, %r11
     mov (%r11), %r11
@@ -536,6 +571,7 @@ ptrace_async_in_process_logged_nonsense:
 
 ptrace_async_in_process_published:
 55: // go on after the call with the result
+    movl $0, {closing}(%r11)
     mov {value}(%r11), %rax
     mov {rdi}(%r11), %rdi
     mov {rsi}(%r11), %rsi
@@ -553,6 +589,19 @@ ptrace_async_in_process_again:
     movl $0, {lock}(%r11)
 ptrace_async_in_process_left:
 90: jmp *%rcx
+
+ptrace_async_in_process_spinning:
+57: // Another thread holds the lock for a microsecond, as a rule. The upper half of eax
+    // counts the attempts.
+    pause
+    pause
+    pause
+    pause
+    add $0x10000, %eax
+    cmp ${attempts}, %eax
+    jb 17b
+    movzwl %ax, %eax
+    jmp *%rcx
 
 ptrace_async_in_process_start:
     // A fresh program: r8 is the descriptor of the file, r15 points to the block of
@@ -698,7 +747,11 @@ ptrace_async_in_process_entry_end:
     replacing = const libc::MAP_PRIVATE | libc::MAP_FIXED,
     start_words = const START_WORDS,
     path_in = const PATH_IN,
-    alone = const ALONE,
+    may_wait = const MAY_WAIT,
+    attempts = const ATTEMPTS << 16,
+    pollin = const libc::POLLIN,
+    pollout = const libc::POLLOUT,
+    closing = const std::mem::offset_of!(Header, closing),
     read_kind = const READ,
     write_kind = const WRITE,
     seek_kind = const SEEK,
@@ -749,11 +802,14 @@ ptrace_async_in_process_entry_end:
 
 unsafe extern "C" {
     pub(crate) safe static ptrace_async_in_process_begin: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_trying: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_taken: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_saved: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_loader: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_loader_taken: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_loader_saved: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_asking: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_asked: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_performed: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_noted: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_logged: [u8; 0];
@@ -762,6 +818,7 @@ unsafe extern "C" {
     pub(crate) safe static ptrace_async_in_process_released: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_again: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_left: [u8; 0];
+    pub(crate) safe static ptrace_async_in_process_spinning: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_start: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_started: [u8; 0];
     pub(crate) safe static ptrace_async_in_process_stopping: [u8; 0];

@@ -83,6 +83,8 @@ pub(crate) struct Header {
     pub(crate) observed: AtomicU32,
     /// In the first log: the counter of all calls.
     pub(crate) clock: AtomicU64,
+    /// The descriptor that a call in flight closes, plus one.
+    pub(crate) closing: AtomicU32,
     /// The clock reads through the vdso (see `vdso`), by clock.
     pub(crate) clocks: [AtomicU32; CLOCKS],
 }

@@ -45,14 +45,18 @@ impl Mapped {
         };
         match progress {
             Progress::Outside => regs.rip = regs.rcx,
-            Progress::Tried => {
-                regs.rip = regs.rcx;
-                if regs.eflags & CARRY == 0 {
+            Progress::Trying | Progress::Tried | Progress::Locked => {
+                let failed = regs.eflags & CARRY != 0;
+                if progress == Progress::Locked || progress == Progress::Tried && !failed {
                     self.log.release();
                 }
+                // The upper half counts attempts.
+                (regs.rip, regs.rax) = (regs.rcx, regs.rax & 0xffff);
             }
-            Progress::Locked => {
-                regs.rip = regs.rcx;
+            Progress::Asking => {
+                let saved = self.log.saved();
+                (regs.rdi, regs.rsi, regs.rdx) = (saved.rdi, saved.rsi, saved.rdx);
+                (regs.rip, regs.rax) = (saved.from, saved.nr);
                 self.log.release();
             }
             Progress::Saved => {
@@ -209,8 +213,9 @@ mod tests {
             let mut regs = registers();
             regs.rip = rip;
             match after {
-                Progress::Outside | Progress::Tried | Progress::Locked => {
-                    (regs.rcx, regs.rax) = (FROM, nr);
+                Progress::Outside => (regs.rcx, regs.rax) = (FROM, nr),
+                Progress::Trying | Progress::Tried | Progress::Locked => {
+                    (regs.rcx, regs.rax) = (FROM, nr | 3 << 16);
                 }
                 Progress::Performed => regs.rax = value,
                 _ => {}
@@ -222,7 +227,8 @@ mod tests {
                 "{after:?}"
             );
             let free = !mapped.log.is_in_flight();
-            assert_eq!(free, after != Progress::Outside, "{after:?}");
+            let outside = [Progress::Outside, Progress::Trying].contains(&after);
+            assert_eq!(free, !outside, "{after:?}");
             match mapped.take() {
                 UnstoppedCalls::Made(calls) => assert_eq!(calls.len(), unlogged_calls, "{after:?}"),
                 UnstoppedCalls::Lost => panic!("nothing is lost"),
@@ -236,9 +242,11 @@ mod tests {
         let nr = libc::SYS_openat;
         for progress in [
             Progress::Outside,
+            Progress::Trying,
             Progress::Tried,
             Progress::Locked,
             Progress::Saved,
+            Progress::Asking,
         ] {
             check(nr, 0, progress, (FROM, nr), 0);
         }

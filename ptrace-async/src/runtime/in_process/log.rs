@@ -32,8 +32,7 @@ const USUAL: usize = 96;
 pub(crate) enum Sharing {
     /// There is one task, and everything is logged.
     Alone = 0,
-    /// There are threads. Calls that close descriptors are not logged: another thread may
-    /// get the descriptor, and stop with it, before the log is read.
+    /// There are threads. Calls that may block are performed only if they do not.
     Threads = 1,
     /// There is a task whose calls could not be attributed, and nothing is logged.
     PartialSharers = 2,
@@ -150,6 +149,7 @@ impl Log {
         header.head.store(0, Ordering::Relaxed);
         header.sharing.store(0, Ordering::Relaxed);
         header.observed.store(0, Ordering::Relaxed);
+        header.closing.store(0, Ordering::Relaxed);
         log.take_clock_reads().for_each(drop);
         let room = LEN - DATA - ENTRY - PATH_MAX - 8;
         header.limit.store(room as u64, Ordering::Relaxed);
@@ -211,7 +211,19 @@ impl Log {
 
     /// Releases the lock of a stopped task that holds it.
     pub(crate) fn release(&self) {
+        self.header().closing.store(0, Ordering::Relaxed);
         self.header().lock.store(0, Ordering::Release);
+    }
+
+    /// The descriptor that a call in flight closes, and the stamp of the call.
+    pub(crate) fn closing(&self) -> Option<(u32, u64)> {
+        let header = self.header();
+        let stamp = header.stamp.load(Ordering::Acquire);
+        let closing = header.closing.load(Ordering::Acquire);
+        // The same call in both.
+        let same = header.stamp.load(Ordering::Acquire) == stamp;
+        let descriptor = closing.checked_sub(1).filter(|_| same)?;
+        Some((descriptor, stamp))
     }
 
     /// Acts like a task that has taken the lock and saved this state.

@@ -1,14 +1,16 @@
 //! The progress of a task in the code, by its instruction pointer.
 
 use super::code::{
-    offset, ptrace_async_in_process_again, ptrace_async_in_process_end,
-    ptrace_async_in_process_left, ptrace_async_in_process_loader,
-    ptrace_async_in_process_loader_saved, ptrace_async_in_process_loader_taken,
-    ptrace_async_in_process_logged, ptrace_async_in_process_logged_nonsense,
-    ptrace_async_in_process_noted, ptrace_async_in_process_performed,
-    ptrace_async_in_process_published, ptrace_async_in_process_released,
-    ptrace_async_in_process_saved, ptrace_async_in_process_start, ptrace_async_in_process_stopping,
-    ptrace_async_in_process_taken,
+    offset, ptrace_async_in_process_again, ptrace_async_in_process_asked,
+    ptrace_async_in_process_asking, ptrace_async_in_process_end, ptrace_async_in_process_left,
+    ptrace_async_in_process_loader, ptrace_async_in_process_loader_saved,
+    ptrace_async_in_process_loader_taken, ptrace_async_in_process_logged,
+    ptrace_async_in_process_logged_nonsense, ptrace_async_in_process_noted,
+    ptrace_async_in_process_performed, ptrace_async_in_process_published,
+    ptrace_async_in_process_released, ptrace_async_in_process_saved,
+    ptrace_async_in_process_spinning, ptrace_async_in_process_start,
+    ptrace_async_in_process_stopping, ptrace_async_in_process_taken,
+    ptrace_async_in_process_trying,
 };
 use super::layout::BASE;
 
@@ -17,12 +19,16 @@ use super::layout::BASE;
 pub(super) enum Progress {
     /// It holds no lock, and `rcx` holds the address where it continues.
     Outside,
+    /// It tries to get the lock; `rcx` has the origin, and the lower half of `eax` the number.
+    Trying,
     /// It has just tried the lock; the carry flag is set if another thread holds it.
     Tried,
     /// It holds the lock; `rcx` and `rax` still have the origin and the number.
     Locked,
     /// They are saved in the header; the call was not made, or will be repeated.
     Saved,
+    /// It also asks whether the call would block. The arguments are in the header only.
+    Asking,
     /// The call was made, and `rax` has its result.
     Performed,
     /// The result is in the header, the call not in the log.
@@ -52,7 +58,8 @@ pub(super) fn progress(address: u64) -> Option<Progress> {
         return Some(Published);
     }
     let borders = [
-        (&raw const ptrace_async_in_process_taken, Some(Outside)),
+        (&raw const ptrace_async_in_process_trying, Some(Outside)),
+        (&raw const ptrace_async_in_process_taken, Some(Trying)),
         (&raw const ptrace_async_in_process_saved, Some(Locked)),
         (&raw const ptrace_async_in_process_loader, Some(Saved)),
         (
@@ -63,13 +70,16 @@ pub(super) fn progress(address: u64) -> Option<Progress> {
             &raw const ptrace_async_in_process_loader_saved,
             Some(Locked),
         ),
+        (&raw const ptrace_async_in_process_asking, Some(Saved)),
+        (&raw const ptrace_async_in_process_asked, Some(Asking)),
         (&raw const ptrace_async_in_process_performed, Some(Saved)),
         (&raw const ptrace_async_in_process_noted, Some(Performed)),
         (&raw const ptrace_async_in_process_published, Some(Noted)),
         (&raw const ptrace_async_in_process_released, Some(Published)),
         (&raw const ptrace_async_in_process_again, Some(Outside)),
         (&raw const ptrace_async_in_process_left, Some(Saved)),
-        (&raw const ptrace_async_in_process_start, Some(Outside)),
+        (&raw const ptrace_async_in_process_spinning, Some(Outside)),
+        (&raw const ptrace_async_in_process_start, Some(Trying)),
         (&raw const ptrace_async_in_process_stopping, None),
         (&raw const ptrace_async_in_process_end, Some(Noted)),
     ];
@@ -123,8 +133,9 @@ mod tests {
         }
         use Progress::*;
         let all = [
-            Outside, Tried, Locked, Saved, Outside, Tried, Locked, Saved, Performed, Noted,
-            Published, Noted, Published, Noted, Published, Outside, Saved, Outside, Noted,
+            Outside, Trying, Tried, Locked, Saved, Outside, Tried, Locked, Saved, Asking, Saved,
+            Performed, Noted, Published, Noted, Published, Noted, Published, Outside, Saved,
+            Outside, Trying, Noted,
         ];
         assert_eq!(seen, all);
         assert_eq!(progress(performed_at()), Some(Progress::Performed));

@@ -40,7 +40,7 @@ pub(crate) const TAIL: u64 = 20;
 pub(super) const SYSCALL: [u8; 2] = [0x0f, 0x05];
 /// `mov $imm32, %eax`.
 pub(super) const MOVE: u8 = 0xb8;
-/// What may stand between a number and its `syscall`: nothing, or
+/// The instructions between a number and its `syscall`: none, or
 /// `mov %rdi, %rsi; mov $AT_FDCWD, %edi`.
 pub(super) const BETWEEN: [&[u8]; 2] = [&[], &[0x48, 0x89, 0xfe, 0xbf, 0x9c, 0xff, 0xff, 0xff]];
 

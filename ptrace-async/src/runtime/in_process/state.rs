@@ -53,6 +53,10 @@ pub(crate) struct Mapped {
     pub(crate) in_flight_mark: Option<u64>,
     /// Calls that are not in the log, and that precede those in it.
     pub(crate) unlogged_calls: Vec<UnstoppedCall>,
+    /// The stamp of the last call that was taken from the log.
+    last_stamp: u64,
+    /// The stamp of a close that was reported while it was in flight.
+    reported_close: Option<u64>,
     /// The log was invalid, which was not reported yet.
     pub(crate) corrupt_unreported: bool,
     /// The log was invalid and is not read any more.
@@ -92,6 +96,8 @@ impl Mapped {
             last,
             in_flight_mark: None,
             unlogged_calls: Vec::new(),
+            last_stamp: 0,
+            reported_close: None,
             corrupt_unreported: false,
             corrupt: false,
         }
@@ -132,7 +138,9 @@ impl Mapped {
     pub(crate) fn take(&mut self) -> UnstoppedCalls {
         // Read before the log, so that a call that ends in between is found in it.
         let in_flight = self.log.is_in_flight();
+        let closing = self.log.closing();
         self.drain_log();
+        self.report_close(closing);
         if std::mem::take(&mut self.corrupt_unreported) {
             return UnstoppedCalls::Lost;
         }
@@ -145,6 +153,29 @@ impl Mapped {
         }
         self.add_clock_reads(&mut calls);
         UnstoppedCalls::Made(calls)
+    }
+
+    /// Reports a close that is in flight. Another thread may have got its descriptor already,
+    /// and has stopped with it. Nothing else may use a descriptor during its close.
+    fn report_close(&mut self, closing: Option<(u32, u64)>) {
+        let Some((descriptor, stamp)) = closing else {
+            return;
+        };
+        if self.corrupt || stamp <= self.last_stamp || self.reported_close == Some(stamp) {
+            return;
+        }
+        let close = Invocation {
+            nr: libc::SYS_close.cast_unsigned(),
+            args: [descriptor.into(), 0, 0, 0, 0, 0],
+        };
+        let close = UnstoppedCall::new(close, 0, Vec::new(), stamp);
+        self.unlogged_calls.push(close);
+        self.reported_close = Some(stamp);
+    }
+
+    /// Whether a call is a close that was reported while it was in flight, and succeeded.
+    fn is_reported(&self, call: &UnstoppedCall) -> bool {
+        self.reported_close == Some(call.stamp()) && call.value() == 0
     }
 
     /// Appends the clock reads that were counted. Their order among the calls is not known.
@@ -177,7 +208,12 @@ impl Mapped {
                 for path in calls.iter().filter_map(UnstoppedCall::loaded) {
                     arena.images.borrow_mut().consider(arena.file(), path);
                 }
-                self.unlogged_calls.extend(calls);
+                if let Some(last) = calls.last() {
+                    self.last_stamp = last.stamp();
+                }
+                let new = calls.into_iter().filter(|call| !self.is_reported(call));
+                let new: Vec<_> = new.collect();
+                self.unlogged_calls.extend(new);
             }
             None => self.mark_corrupt(),
         }
@@ -186,7 +222,10 @@ impl Mapped {
     /// Records a call that came after all entries of the log.
     pub(crate) fn add_unlogged(&mut self, call: UnstoppedCall) {
         self.drain_log();
-        self.unlogged_calls.push(call);
+        self.last_stamp = call.stamp();
+        if !self.is_reported(&call) {
+            self.unlogged_calls.push(call);
+        }
     }
 
     /// The calls are not known: from now on all calls stop.
