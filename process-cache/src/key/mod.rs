@@ -27,6 +27,7 @@ use crate::model::fact::Parts;
 use crate::model::fact::{Answer, Digest, Part, Query};
 use crate::model::file_key::FileKey;
 use crate::model::inherited::Inherited;
+use crate::model::outcome::Ending;
 use crate::model::path::FilePath;
 use crate::model::weak_key::WeakKey;
 use crate::platform::defect::{Defect, planted};
@@ -525,6 +526,9 @@ pub fn rights(tid: Tid) -> Vec<u8> {
 /// assumptions is not used. Nothing is hashed for the usual case, an empty configuration without
 /// `--strict`.
 fn hash_assumptions(hasher: &mut Hasher<'_>, config: &Config, strict: bool) {
+    if !config.stores(Ending::Exited(1)) {
+        hasher.bytes(b"no failures");
+    }
     if strict {
         // The rest of the configuration does not count.
         hasher.bytes(b"strict");

@@ -11,6 +11,7 @@ use serde::Deserialize;
 
 use crate::model::fact::Query;
 use crate::model::limits::Limits;
+use crate::model::outcome::Ending;
 
 /// A commented file with all keys.
 pub const EXAMPLE: &str = r#"# Configuration of pcache. Everything here is optional.
@@ -33,6 +34,10 @@ roots = []                            # ["worktree", "home=/home/me"]
 # Programs that take less (in milliseconds) are not stored by themselves.
 min_time_ms = 3
 
+# Whether programs are stored that end with another exit status than 0, or by a signal of
+# their own: probes of `configure`, `grep` without a match, compilers that report errors.
+store_failures = true
+
 # How much the store may hold, and for how many days it keeps what nobody uses.
 max_size = "10G"
 max_age_days = 60
@@ -52,6 +57,8 @@ pub struct Config {
     pub roots: Vec<String>,
     /// Shorter units are not stored (ms).
     pub min_time_ms: Option<u64>,
+    /// Whether failing units are stored; they are if absent.
+    pub store_failures: Option<bool>,
     /// Bytes, with a unit.
     pub max_size: Option<String>,
     /// Days.
@@ -108,6 +115,11 @@ impl Config {
         let refused = std::fs::symlink_metadata(path).err();
         let refused = refused.is_some_and(|e| e.kind() == std::io::ErrorKind::PermissionDenied);
         refused && std::env::var_os("PCACHE_CONFIG").is_none_or(|given| given.is_empty())
+    }
+
+    /// Whether a unit with this ending may be stored.
+    pub fn stores(&self, ending: Ending) -> bool {
+        ending == Ending::Exited(0) || self.store_failures != Some(false)
     }
 
     /// Parses a text.
@@ -232,6 +244,8 @@ mod tests {
         let example = Config::parse(EXAMPLE).unwrap();
         assert_eq!(example.limits(), Config::default().limits());
         assert_eq!(example.min_time_ms, Some(3));
+        let failed = Ending::Exited(1);
+        assert!(example.stores(failed) && Config::default().stores(failed));
         assert!(example.ignore_variables.is_empty() && example.constant_paths.is_empty());
     }
 

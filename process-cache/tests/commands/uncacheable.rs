@@ -222,3 +222,25 @@ fn a_part_that_prints_the_session_is_not_skipped() {
     );
     check_hit("", "env A=b sh -c 'echo $A > out'; sleep 0.01");
 }
+
+#[test]
+fn failing_units_are_not_stored_if_the_configuration_says_so() {
+    let mut sandbox = Sandbox::new("echo a > input");
+    let config = sandbox.store().with_file_name("config.toml");
+    std::fs::write(&config, "store_failures = false").unwrap();
+    let command = "grep -q b input || echo none";
+    // Stored by default, and not used below.
+    assert_eq!(sandbox.cached(command).unit("grep").result, "stored");
+    let variable = ("PCACHE_CONFIG".to_owned(), config.display().to_string());
+    sandbox.variables.push(variable);
+    for whole in ["stored", "hit"] {
+        let run = sandbox.cached(command);
+        assert_eq!(run.out, "none\n");
+        assert_eq!(run.whole().result, whole, "{:#?}", run.units);
+        if whole == "stored" {
+            let told = run.unit("grep");
+            let reason = "fails, and `store_failures` is false";
+            assert_eq!(told.reason, reason, "{:#?}", run.units);
+        }
+    }
+}

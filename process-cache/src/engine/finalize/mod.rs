@@ -148,6 +148,9 @@ impl Session {
                 true,
             );
         }
+        if !self.settings.config.stores(ending) {
+            self.mark_uncacheable(id, "fails, and `store_failures` is false", false);
+        }
         let result = self.conclusion(id, ending, min_us);
         if let Err(reason) = &result {
             self.unit(id).mark_uncacheable(reason.clone(), false);
