@@ -117,3 +117,32 @@ fn a_file_that_is_changed_under_two_names_is_not_stored() {
     );
     check_uncacheable("echo hi > a", "ln a b; chmod 600 b", "links");
 }
+
+/// Changes of the file `a`, each of another part of its state.
+const CHANGES: &[&str] = &[
+    "chmod 600 a",
+    "echo more >> a",
+    "truncate -s +3 a",
+    "printf Z | dd of=a bs=1 seek=2 conv=notrunc status=none",
+    "touch -d \"2001-02-03 04:05:06\" a",
+    "mv a c; mv c a",
+    "rm -f a; echo new > a",
+];
+
+#[test]
+fn two_changes_of_one_file_are_both_repeated() {
+    let sandbox = Sandbox::new("echo hi > a");
+    for (first, second) in CHANGES
+        .iter()
+        .flat_map(|first| CHANGES.iter().map(move |second| (first, second)))
+    {
+        let command = format!("{first}; {second}");
+        let plain = sandbox.plain(&command);
+        for _ in 0..2 {
+            sandbox.reset();
+            let run = sandbox.cached(&command);
+            run.assert_like(&plain, &command);
+        }
+        sandbox.reset();
+    }
+}

@@ -98,7 +98,11 @@ impl Capture {
             FileType::RegularFile => {
                 check_owner(path, change, &stat)?;
                 if let Some(effect) = file_effect(store, world, path, change, &stat)? {
+                    let appends = matches!(effect, Effect::Append { .. });
                     self.effects.push((change.last, effect));
+                    if appends {
+                        self.effects.extend(mode_effect(path, change, &stat));
+                    }
                 }
                 self.add_attributes(path, change, change.fresh || change.was_absent())
             }
@@ -389,15 +393,8 @@ fn metadata_effects(
     stat: &Stat,
     effects: &mut Vec<(u64, Effect)>,
 ) {
-    if change.mode_set && !is_link(stat) && !planted(Defect::ModeEffect) {
-        let mode = stat.st_mode & 0o7777;
-        effects.push((
-            change.last,
-            Effect::Chmod {
-                path: path.clone(),
-                mode,
-            },
-        ));
+    if !is_link(stat) {
+        effects.extend(mode_effect(path, change, stat));
     }
     if change.time != TimeState::Kept {
         let time = time_of(change);
@@ -409,6 +406,13 @@ fn metadata_effects(
             },
         ));
     }
+}
+
+/// The effect of a change of the permissions of a file, which other effects do not restore.
+fn mode_effect(path: &FilePath, change: &Change, stat: &Stat) -> Option<(u64, Effect)> {
+    let is_set = change.mode_set && !planted(Defect::ModeEffect);
+    let (path, mode) = (path.clone(), stat.st_mode & 0o7777);
+    is_set.then_some((change.last, Effect::Chmod { path, mode }))
 }
 
 /// The effect of a change of a regular file's content.
@@ -439,11 +443,7 @@ fn file_effect(
     let opened_only = opened_only && change.initial_content.is_some();
     let creates = change.appended_from.is_some() && change.create_mode.is_some();
     if opened_only && !creates && change.time == TimeState::Present && !change.dated {
-        let chmod = (change.mode_set && !planted(Defect::ModeEffect)).then(|| Effect::Chmod {
-            path: path.clone(),
-            mode: permissions,
-        });
-        return Ok(chmod);
+        return Ok(mode_effect(path, change, stat).map(|(_, chmod)| chmod));
     }
     if planted(Defect::WriteEffect) && !change.fresh && initial.is_some() {
         return Ok(None);
