@@ -25,7 +25,7 @@ pub(crate) const RESULT: u8 = 8;
 /// The bits of the kind, which says how the call is logged. It is one of the following.
 pub(crate) const KIND: u8 = 0xf0;
 /// Reads a link or checks permissions.
-const LINK: u8 = 0x10;
+pub(crate) const LINK: u8 = 0x10;
 /// Opens a file for reading only.
 pub(crate) const OPEN: u8 = 0x20;
 /// Reads metadata of a path.
@@ -46,11 +46,19 @@ pub(crate) const WRITE: u8 = 0x90;
 /// Moves or reads the position of a standard stream.
 pub(crate) const SEEK: u8 = 0xa0;
 
+/// Reads a fact of the machine, a clock or random bytes. Logged with every result.
+pub(crate) const FACT: u8 = 0xb0;
+/// Reads extended metadata relative to a descriptor.
+pub(crate) const STATX: u8 = 0xc0;
+
+/// Registers a descriptor with epoll(7), which fails for files and directories.
+pub(crate) const EPOLL: u8 = 0xd0;
+
 /// The longest write in bytes that is performed: the room of one log entry.
 pub(crate) const MOST_WRITTEN: usize = PATH_MAX;
 
 /// The calls that are performed, with their classes.
-const PERFORMED_AS: [(i64, u8); 29] = [
+const PERFORMED_AS: [(i64, u8); 31] = [
     (libc::SYS_read, READ | MAY_WAIT),
     (libc::SYS_write, WRITE | MAY_WAIT),
     (libc::SYS_lseek, SEEK),
@@ -65,6 +73,7 @@ const PERFORMED_AS: [(i64, u8); 29] = [
     (libc::SYS_stat, METADATA | RESULT | 1),
     (libc::SYS_lstat, METADATA | RESULT | 1),
     (libc::SYS_newfstatat, METADATA_AT | RESULT | 2),
+    (libc::SYS_statx, STATX | RESULT | 2),
     (libc::SYS_fstat, METADATA),
     (libc::SYS_statfs, LINK | RESULT | 1),
     (libc::SYS_dup, WHATEVER),
@@ -72,14 +81,15 @@ const PERFORMED_AS: [(i64, u8); 29] = [
     (libc::SYS_dup3, WHATEVER),
     (libc::SYS_fcntl, COMMAND),
     (libc::SYS_ioctl, COMMAND),
+    (libc::SYS_epoll_ctl, EPOLL),
     (libc::SYS_pipe, PAIR),
     (libc::SYS_pipe2, PAIR),
     (libc::SYS_umask, WHATEVER),
-    (libc::SYS_uname, WHATEVER),
-    (libc::SYS_sysinfo, WHATEVER),
-    (libc::SYS_time, WHATEVER),
-    (libc::SYS_gettimeofday, WHATEVER),
-    (libc::SYS_getrandom, WHATEVER),
+    (libc::SYS_uname, FACT),
+    (libc::SYS_sysinfo, FACT),
+    (libc::SYS_time, FACT),
+    (libc::SYS_gettimeofday, FACT),
+    (libc::SYS_getrandom, FACT),
 ];
 
 /// The calls that are performed, and that a filter must let pass from the code.
@@ -115,7 +125,7 @@ pub(crate) fn path_argument(nr: u64) -> Option<usize> {
 /// Whether a call that returned this value must not be made again.
 pub(crate) fn must_not_repeat(nr: u64, value: i64) -> bool {
     match class(nr).map(|class| class & KIND) {
-        Some(WHATEVER | COMMAND | READ | WRITE) => true,
+        Some(WHATEVER | FACT | COMMAND | READ | WRITE) => true,
         Some(OPEN) => value >= 0 || value == i64::from(-libc::EINTR),
         Some(PAIR) => value == 0,
         _ => false,

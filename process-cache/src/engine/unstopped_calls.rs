@@ -8,6 +8,10 @@
 //! A lookup that found nothing is trusted. The result of a successful lookup is queried when the
 //! lookup is applied. The unit becomes uncacheable if the file is gone by then, or changed in
 //! between so that the state seen by the lookup is unknown.
+//!
+//! Once neither the unit nor one above it can be stored, nobody needs its lookups: tasks do not log
+//! them any more. Their opens, descriptors and changes are still seen, because units below may be
+//! stored.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -73,6 +77,11 @@ impl Tracer {
                 self.apply_all(vec![(tid, UnstoppedCalls::Made(calls))])
             }
             calls => self.session.borrow_mut().looked_up(tid, calls),
+        }
+        let session = self.session.borrow();
+        let unit = session.tasks.get(tid).map(|task| task.unit);
+        if unit.is_some_and(|unit| session.is_lost(unit)) {
+            self.handle.forgo_lookups(tid);
         }
     }
 
@@ -146,6 +155,10 @@ impl Session {
                 let follow = args[3] & libc::AT_SYMLINK_NOFOLLOW as u64 == 0;
                 Some(Kind::no_metadata(follow))
             }
+            libc::SYS_statx => {
+                let follow = args[2] & libc::AT_SYMLINK_NOFOLLOW as u64 == 0;
+                Some(Kind::no_metadata(follow))
+            }
             _ => None,
         };
         let Some((kind, path)) = kind.zip(call.path()) else {
@@ -164,6 +177,9 @@ impl Session {
             libc::SYS_read | libc::SYS_fstat => true,
             libc::SYS_newfstatat => {
                 args[3] & libc::AT_EMPTY_PATH as u64 != 0 && call.path() == Some(b"")
+            }
+            libc::SYS_statx => {
+                args[2] & libc::AT_EMPTY_PATH as u64 != 0 && call.path() == Some(b"")
             }
             _ => false,
         };

@@ -24,6 +24,7 @@ mod privileges;
 mod processes;
 mod races;
 mod remote;
+mod static_programs;
 mod streams;
 mod support;
 mod terminals;

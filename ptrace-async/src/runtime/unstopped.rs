@@ -28,6 +28,19 @@ impl Handle {
         }
     }
 
+    /// Needs no more reports of calls of the program of `tid` that only look at something: links,
+    /// permissions, metadata, facts of the machine, random bytes. Without a stop they are
+    /// performed and not logged, until the program executes another one. Those of children
+    /// are logged.
+    pub fn forgo_lookups(&self, tid: Tid) {
+        let slot = self.shared.slots.borrow().get(&tid).cloned();
+        if let Some(slot) = slot.filter(|slot| !slot.partial_sharer.get())
+            && let Some(mapped) = &*slot.space.borrow().in_process.mapped.borrow()
+        {
+            mapped.log.forgo_lookups();
+        }
+    }
+
     /// Returns the calls that all address spaces have logged, each with one of its tasks.
     /// Every call that ended before this request is included. A call in flight may have its
     /// answer already and be logged later; it then carries `mark`

@@ -1,7 +1,7 @@
 //! Calls of every form, and what they leave alone.
 
 use crate::common::Seen;
-use crate::support::{How, compare, program, traced};
+use crate::support::{How, compare, counts_up, program, traced};
 
 pub(crate) const EVERY_FORM: &str = r#"
 static char longest[4096], too_long[8192];
@@ -366,4 +366,68 @@ fn a_path_whose_end_is_overwritten_is_not_taken_for_another() {
     assert_eq!(run.end(), Seen::Exited(0), "{}", run.output);
     assert_eq!(run.lost, 1);
     assert_eq!(run.marked("overtarget").len(), 0);
+}
+
+#[test]
+fn extended_metadata_registrations_and_status_flags_are_as_without_a_tracer() {
+    let built = program(
+        r#"
+        #include <sys/epoll.h>
+        static int dir, file, polled;
+        #define FAILS(call, error) CHECK((call) == -1 && errno == error)
+        static void once(int number) {
+            char path[40];
+            struct statx it;
+            struct { struct statx it; char path[20]; } near = {.path = "file"};
+            struct { char path[20]; struct statx it; } before = {"file"};
+            struct epoll_event event = {EPOLLIN};
+            int ends[2];
+            sprintf(path, "statx/%d", number);
+            FAILS(statx(AT_FDCWD, path, 0, STATX_BASIC_STATS, &it), ENOENT);
+            CHECK(!statx(AT_FDCWD, "file", 0, STATX_BASIC_STATS, &it));
+            CHECK(S_ISREG(it.stx_mode) && it.stx_size == 5);
+            CHECK(!statx(AT_FDCWD, "link", AT_SYMLINK_NOFOLLOW, STATX_BASIC_STATS, &it));
+            CHECK(S_ISLNK(it.stx_mode));
+            CHECK(!statx(file, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &it) && it.stx_size == 5);
+            CHECK(!statx(dir, "", AT_EMPTY_PATH, STATX_BASIC_STATS, &it) && S_ISDIR(it.stx_mode));
+            FAILS(statx(dir, "", 0, STATX_BASIC_STATS, &it), ENOENT);
+            FAILS(statx(999, "file", 0, STATX_BASIC_STATS, &it), EBADF);
+            FAILS(statx(AT_FDCWD, (char *)16, 0, STATX_BASIC_STATS, &it), EFAULT);
+            FAILS(statx(AT_FDCWD, "file", 0, STATX_BASIC_STATS, (void *)16), EFAULT);
+            CHECK(!statx(AT_FDCWD, near.path, 0, STATX_BASIC_STATS, &near.it));
+            CHECK(!statx(AT_FDCWD, before.path, 0, STATX_BASIC_STATS, &before.it));
+            FAILS(epoll_ctl(polled, EPOLL_CTL_ADD, file, &event), EPERM);
+            FAILS(epoll_ctl(polled, EPOLL_CTL_ADD, dir, &event), EPERM);
+            FAILS(epoll_ctl(polled, EPOLL_CTL_ADD, 999, &event), EBADF);
+            FAILS(epoll_ctl(999, EPOLL_CTL_ADD, file, &event), EBADF);
+            CHECK(!pipe(ends));
+            CHECK(!epoll_ctl(polled, EPOLL_CTL_ADD, ends[0], &event));
+            FAILS(epoll_ctl(polled, EPOLL_CTL_ADD, ends[0], &event), EEXIST);
+            CHECK(!epoll_ctl(polled, EPOLL_CTL_DEL, ends[0], &event));
+            CHECK(!fcntl(ends[0], F_SETFL, O_NONBLOCK));
+            CHECK(fcntl(ends[0], F_GETFL) & O_NONBLOCK);
+            FAILS(read(ends[0], path, 1), EAGAIN);
+            CHECK(!close(ends[0]) && !close(ends[1]));
+        }
+        static void *rest(void *unused) {
+            for (int i = 100; i < 200; i++) once(i);
+            return 0;
+        }
+        int main(int argc, char **argv) {
+            pthread_t thread;
+            begin(argv[1]);
+            int made = open("file", O_CREAT | O_WRONLY, 0644);
+            CHECK(write(made, "bytes", 5) == 5);
+            close(made);
+            CHECK(!symlink("file", "link") && !mkdir("dir", 0755));
+            dir = open("dir", O_RDONLY), file = open("file", O_RDONLY);
+            polled = epoll_create1(0);
+            for (int i = 0; i < 100; i++) once(i);
+            CHECK(!pthread_create(&thread, 0, rest, 0) && !pthread_join(thread, 0));
+            return 0;
+        }"#,
+        &[],
+    );
+    let run = compare(&[built.path()], 1000);
+    counts_up(&run, "statx/", 200);
 }

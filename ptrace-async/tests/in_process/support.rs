@@ -16,7 +16,8 @@ use ptrace_async::runtime::{
     Tracee, UnstoppedCalls,
 };
 
-pub(crate) const LOOKUPS: [i64; 29] = [
+pub(crate) const LOOKUPS: [i64; 30] = [
+    libc::SYS_statx,
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_lseek,
@@ -57,7 +58,8 @@ const WITH_PATH: [i64; 6] = [
     libc::SYS_statfs,
 ];
 
-const WITH_PATH_AFTER_DIRECTORY: [i64; 5] = [
+const WITH_PATH_AFTER_DIRECTORY: [i64; 6] = [
+    libc::SYS_statx,
     libc::SYS_openat,
     libc::SYS_readlinkat,
     libc::SYS_faccessat,
@@ -120,7 +122,9 @@ impl Lookup {
             path: path.map(|path| String::from_utf8_lossy(&path).into_owned()),
             flags: match nr {
                 libc::SYS_open | libc::SYS_access | libc::SYS_fcntl | libc::SYS_dup2 => number(1),
-                libc::SYS_openat | libc::SYS_faccessat | libc::SYS_readlink => number(2),
+                libc::SYS_openat | libc::SYS_faccessat | libc::SYS_readlink | libc::SYS_statx => {
+                    number(2)
+                }
                 libc::SYS_newfstatat | libc::SYS_faccessat2 | libc::SYS_readlinkat => number(3),
                 _ => 0,
             },

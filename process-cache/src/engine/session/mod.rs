@@ -339,6 +339,23 @@ impl Session {
         false
     }
 
+    /// Whether neither the unit nor one above it can be stored. A doubt that leaks makes those above
+    /// uncacheable when they absorb the unit.
+    pub fn is_lost(&self, unit: UnitId) -> bool {
+        let mut at = Some(unit);
+        while let Some(id) = at {
+            let unit = &self.units[id.0 as usize];
+            if unit.uncacheable_reasons.iter().any(|doubt| doubt.leaks) {
+                return true;
+            }
+            if !unit.is_doubtful() {
+                return false;
+            }
+            at = unit.parent;
+        }
+        true
+    }
+
     /// Marks a unit as uncacheable; with `leaks`, also its ancestors as they absorb it.
     pub fn mark_uncacheable(&mut self, unit: UnitId, reason: impl Into<String>, leaks: bool) {
         self.unit(unit).mark_uncacheable(reason, leaks);

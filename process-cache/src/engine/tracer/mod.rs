@@ -364,6 +364,8 @@ impl Tracer {
         }
         let is_execution = execution.is_some();
         if let Some((path, argv, envp)) = execution {
+            // Others may have changed flags of descriptions that the program inherits.
+            self.catch_up_all();
             match self.execution(tracee, path.into(), argv, envp).await {
                 Attempt::Run(same, new) => {
                     tracee = same;

@@ -85,6 +85,8 @@ pub(crate) struct Header {
     pub(crate) clock: AtomicU64,
     /// The descriptor that a call in flight closes, plus one.
     pub(crate) closing: AtomicU32,
+    /// Not zero if calls that only look at something are not to be logged.
+    pub(crate) unneeded: AtomicU32,
     /// The clock reads through the vdso (see `vdso`), by clock.
     pub(crate) clocks: [AtomicU32; CLOCKS],
 }

@@ -150,6 +150,7 @@ impl Log {
         header.sharing.store(0, Ordering::Relaxed);
         header.observed.store(0, Ordering::Relaxed);
         header.closing.store(0, Ordering::Relaxed);
+        header.unneeded.store(0, Ordering::Relaxed);
         log.take_clock_reads().for_each(drop);
         let room = LEN - DATA - ENTRY - PATH_MAX - 8;
         header.limit.store(room as u64, Ordering::Relaxed);
@@ -207,6 +208,11 @@ impl Log {
     pub(crate) fn set_sharing(&self, sharing: Sharing) {
         let sharing = sharing as u32;
         self.header().sharing.store(sharing, Ordering::Release);
+    }
+
+    /// From now on, calls that only look at something are performed and not logged.
+    pub(crate) fn forgo_lookups(&self) {
+        self.header().unneeded.store(1, Ordering::Relaxed);
     }
 
     /// Releases the lock of a stopped task that holds it.

@@ -28,6 +28,11 @@
 //! ([`InProcess::restore`]), except where they are no patch any more because the library
 //! was unmapped. An execve removes everything.
 //!
+//! **Closes.** When a thread closes a descriptor, another one may get it, and stop with it,
+//! before the close is in the log. The log therefore names the descriptor while its close is
+//! in flight, and the tracer reports that close at once. Nothing else may use a descriptor
+//! during its close, so it does no harm that the close is reported early.
+//!
 //! **Attribution.** Threads share memory, descriptors and directories, so it does not
 //! matter which of them made a call; the lock in the log separates their calls. A *partial
 //! sharer* shares the memory but not the rest, as a vfork child does until its execve.
@@ -35,6 +40,7 @@
 //! task that restricts its own calls (seccomp(2)) is not patched from then on, because its
 //! filter may test where calls come from.
 
+mod assembly;
 mod call;
 pub(crate) mod code;
 mod copies;
