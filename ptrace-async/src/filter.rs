@@ -52,6 +52,18 @@ impl Test {
     }
 }
 
+/// A call that fails without being made, where the code that the runtime maps into tracees makes
+/// it: a fault to inject.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Fault {
+    /// The syscall's number.
+    pub number: u32,
+    /// Which of its calls fail.
+    pub test: Test,
+    /// The error.
+    pub error: u16,
+}
+
 /// Whether a syscall stops, and under which conditions.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Rule {
@@ -70,6 +82,8 @@ pub enum Rule {
     /// It runs if its fourth argument is the [`Filter::token`]. Otherwise the inner rule
     /// holds.
     UnlessStarting(Box<Self>),
+    /// It fails as the fault says. Otherwise the inner rule holds.
+    Fails(Fault, Box<Self>),
 }
 
 impl Rule {
@@ -81,6 +95,7 @@ impl Rule {
             Self::TraceIf(any) => any.iter().any(|tests| tests.iter().all(|t| t.holds(args))),
             Self::UnlessInProcess(rule)
             | Self::UnlessStarting(rule)
+            | Self::Fails(_, rule)
             | Self::UnlessFrom(_, rule) => rule.stops(args),
         }
     }
@@ -88,7 +103,9 @@ impl Rule {
     fn mentions_in_process(&self) -> bool {
         match self {
             Self::UnlessInProcess(_) => true,
-            Self::UnlessStarting(rule) | Self::UnlessFrom(_, rule) => rule.mentions_in_process(),
+            Self::UnlessStarting(rule) | Self::UnlessFrom(_, rule) | Self::Fails(_, rule) => {
+                rule.mentions_in_process()
+            }
             _ => false,
         }
     }
@@ -264,6 +281,16 @@ fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
             code.extend(leaf(rule, token));
             code
         }
+        Rule::Fails(fault, rule) => {
+            let fails = conjunction(
+                &[fault.test],
+                libc::SECCOMP_RET_ERRNO | u32::from(fault.error),
+            );
+            let mut code = jump_unless_from(CODE, PASSING as u32, fails.len() as u8);
+            code.extend(fails);
+            code.extend(leaf(rule, token));
+            code
+        }
         Rule::UnlessStarting(rule) => {
             let mut code = vec![
                 op(LOAD, 16 + 8 * 3, 0, 0),
@@ -278,7 +305,7 @@ fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
         Rule::TraceIf(alternatives) => {
             let mut code = Vec::new();
             for tests in alternatives {
-                code.extend(conjunction(tests));
+                code.extend(conjunction(tests, libc::SECCOMP_RET_TRACE));
             }
             code.push(ret(libc::SECCOMP_RET_ALLOW));
             code
@@ -288,19 +315,25 @@ fn leaf(rule: &Rule, token: u64) -> Vec<sock_filter> {
 
 /// Returns ALLOW for calls of code that is aligned to its length, a power of two.
 fn allow_from(from: u64, length: u32) -> Vec<sock_filter> {
+    let mut code = jump_unless_from(from, length, 1);
+    code.push(ret(libc::SECCOMP_RET_ALLOW));
+    code
+}
+
+/// Skips the next `count` instructions for calls of other code.
+fn jump_unless_from(from: u64, length: u32, count: u8) -> Vec<sock_filter> {
     let within = !(length - 1);
     vec![
         op(LOAD, 12, 0, 0),
-        op(JUMP_EQ, (from >> 32) as u32, 0, 4),
+        op(JUMP_EQ, (from >> 32) as u32, 0, 3 + count),
         op(LOAD, 8, 0, 0),
         op(AND, within, 0, 0),
-        op(JUMP_EQ, from as u32 & within, 0, 1),
-        ret(libc::SECCOMP_RET_ALLOW),
+        op(JUMP_EQ, from as u32 & within, 0, count),
     ]
 }
 
-/// Returns TRACE when all tests hold, falls through otherwise.
-fn conjunction(tests: &[Test]) -> Vec<sock_filter> {
+/// Returns `action` when all tests hold, falls through otherwise.
+fn conjunction(tests: &[Test], action: u32) -> Vec<sock_filter> {
     let mut code = Vec::new();
     for (index, test) in tests.iter().enumerate() {
         // Each test is LOAD, AND, JUMP: after a failed one, what remains of
@@ -315,14 +348,14 @@ fn conjunction(tests: &[Test]) -> Vec<sock_filter> {
             Compare::Below => op(JUMP_GE, test.value, skip, 0),
         });
     }
-    code.push(ret(libc::SECCOMP_RET_TRACE));
+    code.push(ret(action));
     code
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::{watch, watching};
+    use crate::process::{watch, watching, watching_with};
     use crate::runtime::performed_at;
     use crate::unstopped::{NEEDED, PERFORMED};
 
@@ -486,6 +519,35 @@ mod tests {
         }
         assert_ne!(watching().token(), filter.token());
         assert_eq!(Filter::build(400, rules).token(), None);
+    }
+
+    #[test]
+    fn a_fault_strikes_only_marked_calls_of_the_code() {
+        let fault = Fault {
+            number: libc::SYS_access as u32,
+            test: Test {
+                argument: 5,
+                mask: u32::MAX,
+                compare: Compare::Equal,
+                value: 77,
+            },
+            error: libc::EIO as u16,
+        };
+        let (filter, usual) = (watching_with(Some(fault)), watching());
+        let from = performed_at();
+        for nr in 0..512 {
+            for sixth in [0, 77] {
+                let args = [0, 0, 0, 0, 0, sixth];
+                let strikes = nr == fault.number && sixth == 77;
+                let expected = match strikes {
+                    true => libc::SECCOMP_RET_ERRNO | libc::EIO as u32,
+                    false => run_at(&usual, ARCH_X86_64, nr, args, from),
+                };
+                assert_eq!(run_at(&filter, ARCH_X86_64, nr, args, from), expected);
+                let outside = run(&filter, ARCH_X86_64, nr, args);
+                assert_eq!(outside, run(&usual, ARCH_X86_64, nr, args), "{nr}");
+            }
+        }
     }
 
     #[test]

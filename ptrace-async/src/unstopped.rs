@@ -106,8 +106,10 @@ pub(crate) const PERFORMED: [i64; PERFORMED_AS.len()] = {
 /// Calls that the code makes for its own purposes.
 pub(crate) const NEEDED: [i64; 2] = [libc::SYS_mmap, libc::SYS_poll];
 
-/// Whether the code performs this call, so that a site that makes it can be patched.
-pub(crate) fn handles(nr: u64) -> bool {
+/// Whether the code that the runtime maps into tracees performs this call, so that a site that
+/// makes it can be patched.
+#[must_use]
+pub fn handles(nr: u64) -> bool {
     class(nr).is_some()
 }
 

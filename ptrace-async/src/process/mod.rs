@@ -58,5 +58,5 @@ pub use self::model::Processes;
 pub use self::nr::clone_flags;
 pub use self::proc::{FdInfo, read_proc, read_record};
 pub use self::verify::Mismatch;
-pub use self::watch::{Condition, Watch, reads_unseen, watch, watching};
+pub use self::watch::{Condition, Watch, reads_unseen, watch, watching, watching_with};
 pub use crate::invocation::Invocation;

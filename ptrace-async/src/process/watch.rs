@@ -32,7 +32,7 @@
 
 use super::commands::{FIONREAD, HARMLESS_FCNTL, PR_SET_VMA, TCGETS, TCGETS2, TIOCGWINSZ};
 use super::nr;
-use crate::filter::{Compare, Filter, Rule, Test};
+use crate::filter::{Compare, Fault, Filter, Rule, Test};
 use crate::unstopped::{NEEDED, PERFORMED};
 
 /// How a filter must treat a syscall so that the model stays true.
@@ -410,21 +410,32 @@ pub fn watch(nr: u64) -> Watch {
 /// The filter that keeps the process model true. It stops the calls that [`watch`] asks
 /// for, and every unknown number.
 pub fn watching() -> Filter {
-    Filter::build(512, |nr| {
-        let rule = watch(u64::from(nr)).rule();
-        let nr = i64::from(nr);
-        let from_code = PERFORMED.contains(&nr) || NEEDED.contains(&nr);
-        if rule == Rule::Allow || !from_code {
-            return rule;
-        }
-        let rule = Rule::UnlessInProcess(Box::new(rule));
-        // A program that starts in process makes these calls before the code is mapped.
-        if nr == libc::SYS_openat || nr == libc::SYS_close {
-            Rule::UnlessStarting(Box::new(rule))
-        } else {
-            rule
-        }
+    watching_with(None)
+}
+
+/// The same filter, with a fault to inject.
+#[must_use]
+pub fn watching_with(fault: Option<Fault>) -> Filter {
+    Filter::build(512, |number| match fault {
+        Some(fault) if fault.number == number => Rule::Fails(fault, Box::new(rule_of_call(number))),
+        _ => rule_of_call(number),
     })
+}
+
+fn rule_of_call(nr: u32) -> Rule {
+    let rule = watch(u64::from(nr)).rule();
+    let nr = i64::from(nr);
+    let from_code = PERFORMED.contains(&nr) || NEEDED.contains(&nr);
+    if rule == Rule::Allow || !from_code {
+        return rule;
+    }
+    let rule = Rule::UnlessInProcess(Box::new(rule));
+    // A program that starts in process makes these calls before the code is mapped.
+    if nr == libc::SYS_openat || nr == libc::SYS_close {
+        Rule::UnlessStarting(Box::new(rule))
+    } else {
+        rule
+    }
 }
 
 #[cfg(test)]

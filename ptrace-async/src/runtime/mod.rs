@@ -38,3 +38,4 @@ pub use self::tracee::{
     Running, Scratch, Signal, Spawned, Started, Stop, Stopped, SyscallEntry, SyscallExit, Tracee,
     TraceeState,
 };
+pub use crate::unstopped::handles as performs_in_process;

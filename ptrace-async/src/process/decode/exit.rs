@@ -73,7 +73,18 @@ impl ExitContext<'_> {
                 path,
                 error: Some(error),
             },
-            ExitStep::Change(event) => self.failure(changed_paths(&event), error),
+            ExitStep::Change(event) => {
+                let call = match event {
+                    // By any call.
+                    IoEvent::RemoveDir { .. } => "rmdir",
+                    _ => nr::name(self.nr),
+                };
+                IoEvent::Failed {
+                    call,
+                    paths: changed_paths(&event),
+                    error,
+                }
+            }
             ExitStep::Connect { path, .. } => {
                 let mut paths = SmallVec::new();
                 paths.push(path);
