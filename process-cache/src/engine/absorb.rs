@@ -158,6 +158,10 @@ impl Session {
             }
             // Computed again at the unit's end from the times of the paths.
             Query::Order(_) => return,
+            Query::OneMount { .. } => {
+                self.unit(unit).note_mounts(query.clone(), answer.clone());
+                return;
+            }
             Query::LeftOut(part) => {
                 self.use_part_of(tid, unit, *part);
                 return;

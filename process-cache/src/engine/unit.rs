@@ -396,6 +396,8 @@ pub struct Unit {
     /// The earliest and the latest modification time that it set explicitly (ns since the epoch,
     /// as `touch -r` does) and that a program compared.
     pub compared: Option<(i128, i128)>,
+    /// Answers to [`Query::OneMount`].
+    pub mounts: BTreeMap<Query, Answer>,
 }
 
 impl Unit {
@@ -442,6 +444,15 @@ impl Unit {
             ended: None,
             open_elsewhere: SmallVec::new(),
             compared: None,
+            mounts: BTreeMap::new(),
+        }
+    }
+
+    /// Notes an answer to [`Query::OneMount`].
+    pub fn note_mounts(&mut self, query: Query, answer: Answer) {
+        let known = self.mounts.entry(query).or_insert_with(|| answer.clone());
+        if *known != answer {
+            self.mark_uncacheable("a file system was mounted or unmounted while it ran", true);
         }
     }
 
@@ -590,6 +601,9 @@ impl Unit {
         }
         for doubt in child.uncacheable_reasons.iter().filter(|doubt| doubt.leaks) {
             self.mark_uncacheable(doubt.reason.clone(), true);
+        }
+        for (query, answer) in std::mem::take(&mut child.mounts) {
+            self.note_mounts(query, answer);
         }
         if let Some(times) = child.compared {
             self.compare(times);

@@ -117,6 +117,13 @@ pub enum Query {
     /// All extended attributes of the file, access lists included (links are not followed). Labels
     /// that the system sets itself do not count.
     Attributes(FilePath),
+    /// Whether two files are on one mount, as rename(2) and link(2) need it.
+    OneMount {
+        /// The files, usually directories.
+        paths: [FilePath; 2],
+        /// Whether several mounts of one device count as one (copy_file_range(2)).
+        device: bool,
+    },
 }
 
 /// A part that the keys of some programs omit, since it counts for few of their runs
@@ -174,6 +181,7 @@ impl Query {
             | Self::Inode { path, .. }
             | Self::Xattr { path, .. } => std::slice::from_ref(path),
             Self::Order(paths) => paths,
+            Self::OneMount { paths, .. } => paths,
             Self::LeftOut(_) => &[],
         }
     }
@@ -197,6 +205,7 @@ impl Query {
             | Self::Inode { path, .. }
             | Self::Xattr { path, .. } => std::slice::from_mut(path),
             Self::Order(paths) => paths,
+            Self::OneMount { paths, .. } => paths,
             Self::LeftOut(_) => &mut [],
         }
     }

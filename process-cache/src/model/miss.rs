@@ -118,6 +118,16 @@ pub fn change(query: &Query, recorded: &Answer, found: &Answer) -> String {
         Query::Permissions(path) => ("permissions of", path),
         Query::Inode { path, .. } => ("inode number of", path),
         Query::Order(_) => return "the order of modification times differs".to_owned(),
+        Query::OneMount {
+            paths: [one, other],
+            ..
+        } => {
+            let (one, other) = (one.display(), other.display());
+            return match recorded {
+                Answer::Granted => format!("{one} and {other} are on different mounts"),
+                _ => format!("{one} and {other} are on one mount"),
+            };
+        }
         Query::LeftOut(part) => {
             return match part {
                 Part::Input => "standard input is of another kind",

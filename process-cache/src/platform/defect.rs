@@ -48,6 +48,7 @@ defects! {
     AttributeFact = "drop-attributes",
     LinkTimeEffect = "drop-link-times",
     OutputAge = "outputs-as-old-as-sources",
+    MountFact = "drop-mount-fact",
 }
 
 /// Whether this defect is switched on.

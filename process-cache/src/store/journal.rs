@@ -24,7 +24,7 @@ const MAX_RUN: usize = 256 << 20;
 /// Runs.
 pub(super) const RUN: Kind = Kind {
     magic: *b"pcj",
-    version: 2,
+    version: 3,
 };
 
 /// The contents of the journal.

@@ -16,6 +16,7 @@ mod listing;
 pub mod locate;
 pub mod lookup_cache;
 mod metadata;
+mod mounts;
 pub mod pending_digest;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -132,6 +133,7 @@ impl World {
             Query::Xattr { path, follow, name } => metadata::xattr(path, *follow, name),
             Query::Inherited(path) => attributes::inherited(path),
             Query::Attributes(path) => attributes::all(path),
+            Query::OneMount { paths, device } => mounts::are_one(paths, *device),
             Query::LeftOut(_) => Ok(Answer::Unknown("no program begins".to_owned())),
         };
         answer.unwrap_or_else(|error| Answer::Error(error.raw_os_error()))

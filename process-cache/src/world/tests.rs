@@ -382,3 +382,24 @@ fn only_regular_files_have_digests() {
     let (digest, metadata) = tree.world.digest_open(&file).unwrap();
     assert_eq!((digest, metadata.size), (copy::digest(b"abc"), 3));
 }
+
+#[test]
+fn files_of_one_mount_are_on_one_mount() {
+    let tree = Tree::new();
+    tree.write("file", "abc", 0);
+    fs::create_dir(tree.path("dir")).unwrap();
+    let ask = |one: &str, other: &str, device: bool| {
+        let paths = [tree.at(one), other.into()];
+        tree.world.ask(&Query::OneMount { paths, device })
+    };
+    let directory = tree.path("dir");
+    let directory = directory.to_str().unwrap();
+    let apart = Answer::Error(libc::EXDEV);
+    for device in [false, true] {
+        assert_eq!(ask("file", directory, device), Answer::Granted);
+        assert_eq!(ask("file", "/proc", device), apart);
+        assert_eq!(ask("file", "/absent", device), NONE);
+        let differs = ask("file", "/proc/self", device);
+        assert!(matches!(differs, Answer::Unknown(_)));
+    }
+}

@@ -78,11 +78,15 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
             (7, "got facts about what keys leave out"),
             (8, "attributes of files, and facts about them"),
             (9, "symbolic links have a place in the order of times"),
+            (10, "facts about mounts"),
         ],
     ),
     (
         "runs in the journal of `pcache`",
-        &[(2, "facts of entries of version 9")],
+        &[
+            (2, "facts of entries of version 9"),
+            (3, "facts of entries of version 10"),
+        ],
     ),
     (
         "weak key of `pcache`",
@@ -103,6 +107,7 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
             (4, "facts about what keys leave out"),
             (5, "attributes of files, and facts about them"),
             (6, "symbolic links have a place in the order of times"),
+            (7, "facts about mounts"),
         ],
     ),
     (

@@ -241,6 +241,13 @@ pub(super) fn fact_words(fact: &crate::model::fact::Fact) -> (&'static str, Stri
         Query::Xattr { path, .. } | Query::Attributes(path) => ("attributes", path),
         Query::Inherited(path) => ("inherited", path),
         Query::Order(paths) => return ("order", format!("{} files", paths.len()), answer),
+        Query::OneMount {
+            paths: [one, other],
+            ..
+        } => {
+            let both = format!("{} {}", one.display(), other.display());
+            return ("one_mount", both, answer);
+        }
         Query::LeftOut(part) => return ("left_out", format!("{part:?}").to_lowercase(), answer),
     };
     (question, path.display().to_string(), answer)

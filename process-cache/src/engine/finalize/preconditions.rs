@@ -9,6 +9,7 @@ use crate::world::attributes;
 use crate::world::locate::{is_directory, is_link, is_regular, modified};
 use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{FileType, Stat};
+use std::collections::BTreeMap;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
@@ -128,6 +129,7 @@ pub fn preconditions(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
     if let Some(order) = order(&facts)? {
         facts.push(order);
     }
+    facts.extend(mounts(unit)?);
     if unit.compares_with_constants() {
         count_exactly(unit, &mut facts);
     }
@@ -391,6 +393,41 @@ fn order(facts: &[(Query, Observed)]) -> Result<Option<(Query, Observed)>, Strin
     Ok(Some((Query::Order(paths), Observed::Answer(answer))))
 }
 
+/// Returns the facts about mounts, for the places that were there before the tree. A directory
+/// that the tree made is on the mount of the one above it.
+fn mounts(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
+    let there_before = |path: &FilePath| {
+        let mut highest = path.as_path();
+        for place in path.ancestors() {
+            let change = unit.changes.get(Asked::from(place).key());
+            if change.is_some_and(Change::was_absent) {
+                highest = place.parent().unwrap_or(place);
+            }
+        }
+        FilePath::from(highest)
+    };
+    let mut facts: BTreeMap<Query, &Answer> = BTreeMap::new();
+    for (query, answer) in &unit.mounts {
+        let Query::OneMount { paths, device } = query else {
+            continue;
+        };
+        let mut paths = paths.each_ref().map(there_before);
+        paths.sort_unstable();
+        if planted(Defect::MountFact) || paths[0] == paths[1] {
+            continue;
+        }
+        let device = *device;
+        let known = facts.insert(Query::OneMount { paths, device }, answer);
+        if known.is_some_and(|known| known != answer) {
+            return Err("a file system was mounted or unmounted while it ran".to_owned());
+        }
+    }
+    let facts = facts.into_iter();
+    Ok(facts
+        .map(|(query, answer)| (query, Observed::Answer(answer.clone())))
+        .collect())
+}
+
 /// Whether the planted defect drops this fact.
 fn dropped(query: &Query, observed: &Observed) -> bool {
     let absent = matches!(observed, Observed::Answer(Answer::Error(_)));
@@ -614,6 +651,29 @@ mod tests {
         }
         let reason = preconditions(&unit).expect_err("many reasons");
         assert_eq!(reason, "/w/99 changed while it ran");
+    }
+
+    #[test]
+    fn facts_about_mounts_are_about_what_was_there_before() {
+        let mut unit = unit();
+        let made = FilePath::from("/w/made");
+        unit.change(1, &made, None).content = Some(1);
+        let ask = |one: &str, other: &str| Query::OneMount {
+            paths: [one.into(), other.into()],
+            device: false,
+        };
+        for (query, answer) in [
+            (ask("/w/made", "/x"), Answer::Granted),
+            (ask("/w", "/x"), Answer::Granted),
+            (ask("/w", "/w/made/in"), Answer::Granted),
+            (ask("/w", "/w/made"), Answer::Granted),
+            (ask("/w", "/y"), Answer::Error(libc::EXDEV)),
+        ] {
+            unit.note_mounts(query, answer);
+        }
+        assert_eq!(queries(&unit), [ask("/w", "/x"), ask("/w", "/y")]);
+        unit.note_mounts(ask("/w/made", "/y"), Answer::Granted);
+        assert!(preconditions(&unit).is_err());
     }
 
     #[test]

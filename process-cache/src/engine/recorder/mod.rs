@@ -12,6 +12,7 @@ mod ends;
 mod failures;
 mod lookup;
 mod machine;
+mod mounts;
 mod observe;
 mod open;
 mod scripts;

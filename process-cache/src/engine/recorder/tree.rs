@@ -203,6 +203,7 @@ impl Session {
             self.mark_uncacheable(unit, text, true);
             return;
         }
+        self.joined(unit, [from, to]);
         self.expect_kind(unit, from, Some(stat));
         self.expect_kind(unit, to, target.as_deref());
         let made = self
@@ -366,6 +367,9 @@ impl Session {
             FileRef::File(file) => file.path.as_deref().map(|path| self.locator.name(path)),
         };
         let _ = to;
+        if let Some(source) = &source {
+            self.joined(unit, [source, &target]);
+        }
         self.expect_kind(unit, &target, initial.as_deref());
         let source = source.filter(|source| *source != target);
         if let Some(source) = &source {

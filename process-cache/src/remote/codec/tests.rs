@@ -70,6 +70,10 @@ fn stored() -> Stored {
 fn encoded_path_sets_decode_to_the_same() {
     let sets = vec![set(&["/b", "/a", "/b"]), set(&[]), set(&["/c"])];
     let mut sets = alone(&sets);
+    sets.sets.push(PathSet(vec![Query::OneMount {
+        paths: ["/a".into(), "/b".into()],
+        device: true,
+    }]));
     sets.hints.push(Hint {
         near: Key([1; 32]),
         result: Key([2; 32]),

@@ -27,7 +27,7 @@ use crate::model::path::FilePath;
 /// Trees and outcomes.
 pub(super) const ENTRY: Kind = Kind {
     magic: *b"pcu",
-    version: 9,
+    version: 10,
 };
 /// The maximal decoded size of all paths, however small the encoded form is (bytes).
 const MAX_PATH_BYTES: usize = 256 << 20;
@@ -65,6 +65,7 @@ enum QueryForm<'a> {
     LeftOut(Part),
     Inherited(u32),
     Attributes(u32),
+    OneMount([u32; 2], bool),
 }
 
 /// An [`Answer`] with indices for paths and digests.
@@ -436,6 +437,9 @@ impl<'t> Tables<'t> {
             Query::LeftOut(part) => QueryForm::LeftOut(*part),
             Query::Inherited(path) => QueryForm::Inherited(self.path(path)),
             Query::Attributes(path) => QueryForm::Attributes(self.path(path)),
+            Query::OneMount { paths, device } => {
+                QueryForm::OneMount(paths.each_ref().map(|path| self.path(path)), *device)
+            }
         }
     }
 
@@ -488,6 +492,7 @@ impl QueryForm<'_> {
             | Self::Attributes(at)
             | Self::Xattr(at, ..) => has_path(*at),
             Self::Order(several) => several.iter().all(|at| has_path(*at)),
+            Self::OneMount(two, _) => two.iter().all(|at| has_path(*at)),
             Self::LeftOut(_) => true,
         }
     }
@@ -530,6 +535,10 @@ impl QueryForm<'_> {
             Self::LeftOut(part) => Query::LeftOut(*part),
             Self::Inherited(at) => Query::Inherited(path(*at)),
             Self::Attributes(at) => Query::Attributes(path(*at)),
+            Self::OneMount(two, device) => Query::OneMount {
+                paths: two.map(path),
+                device: *device,
+            },
         }
     }
 }

@@ -45,6 +45,10 @@ fn query() -> impl Strategy<Value = Query> {
         path().prop_map(Query::StatFs),
         path().prop_map(Query::Inherited),
         path().prop_map(Query::Attributes),
+        (path(), path(), any::<bool>()).prop_map(|(one, other, device)| Query::OneMount {
+            paths: [one, other],
+            device
+        }),
         (
             path(),
             any::<bool>(),
