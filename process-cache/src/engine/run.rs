@@ -30,6 +30,7 @@ use crate::model::fate::{Fate, Line};
 use crate::model::miss::Missed;
 use crate::model::outcome::{Ending, Outcome};
 use crate::model::path::FilePath;
+use crate::platform::fault::Fault;
 use crate::platform::{clock, os};
 use crate::remote::{self, Remote};
 use crate::restore;
@@ -679,7 +680,8 @@ fn serve(
     found: Found,
     to_front: Rc<RefCell<io::PipeWriter>>,
 ) -> io::Result<()> {
-    let filter = process::watching();
+    let fault = Fault::of_environment();
+    let filter = process::watching_with(fault.as_ref().and_then(Fault::in_process));
     let interception = if plan.no_seccomp {
         Interception::Ptrace(filter)
     } else {
@@ -702,6 +704,7 @@ fn serve(
     session.jobs.background = runtime.handle().host_threads();
     session.keys = found.keys;
     session.model = found.model;
+    session.fault = fault;
     session.report = found.report;
     session.remote = found.sharing.clone();
     if let Some(remote) = &found.sharing {

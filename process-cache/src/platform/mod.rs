@@ -3,6 +3,7 @@
 pub mod bounded;
 pub mod clock;
 pub mod defect;
+pub mod fault;
 pub mod jobs;
 pub mod lock;
 pub mod os;

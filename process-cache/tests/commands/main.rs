@@ -16,6 +16,7 @@ mod links;
 mod lookups;
 mod misses;
 mod moments;
+mod mounts;
 mod namespaces;
 mod outsiders;
 mod partial_changes;

@@ -4,14 +4,17 @@
 //! observes. A unit that met another error is not stored, whatever its exit status: a later run may
 //! find the lock free and space on the disk. Neither are the units above it, which saw its result.
 
+use std::sync::OnceLock;
+
 use ptrace_async::event::{FileKind, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::clone_flags;
-use ptrace_async::syscall::error_of;
+use ptrace_async::syscall::{Failure, error_of, table};
 
 use crate::engine::session::Session;
 use crate::model::path_kind::{Class, classify};
+use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 
 /// The kernel writes at most this many bytes in one call (`MAX_RW_COUNT`).
@@ -21,6 +24,66 @@ const RESTARTS: i32 = 513;
 /// Flags of a clone with which it fails for reasons of its own: namespaces, a pidfd, a cgroup.
 const DEMANDING: u64 =
     0x7e02_0000 | 0x80 | 0x2_0000_0000 | libc::CLONE_PIDFD as u64 | libc::CLONE_PARENT as u64;
+
+/// Whether the exit of a call is seen where its result matters: writes to files that can be full,
+/// commands that change descriptors or locks, and new tasks, which are seen themselves.
+fn is_seen_anyway(nr: i64) -> bool {
+    matches!(
+        nr,
+        libc::SYS_write
+            | libc::SYS_writev
+            | libc::SYS_pwrite64
+            | libc::SYS_pwritev
+            | libc::SYS_pwritev2
+            | libc::SYS_sendfile
+            | libc::SYS_splice
+            | libc::SYS_tee
+            | libc::SYS_vmsplice
+            | libc::SYS_copy_file_range
+            | libc::SYS_close
+            | libc::SYS_ioctl
+            | libc::SYS_fcntl
+            | libc::SYS_fork
+            | libc::SYS_vfork
+            | libc::SYS_clone
+            | libc::SYS_clone3
+    )
+}
+
+/// Whether a call may fail for a reason that passes, and its exit is not seen anyway where that
+/// matters; by number.
+fn may_fail_for_now(nr: u64) -> bool {
+    static TABLE: OnceLock<Vec<bool>> = OnceLock::new();
+    let table = TABLE.get_or_init(|| {
+        let mut table = vec![false; 512];
+        for spec in table::all() {
+            let mut failures = spec.failures().into_iter();
+            if let Some(entry) = table.get_mut(usize::from(spec.number)) {
+                let shows =
+                    |(error, failure): (i32, Failure)| failure.passes() || error == libc::ENODATA;
+                *entry = !is_seen_anyway(spec.number.into()) && failures.any(shows);
+            }
+        }
+        table
+    });
+    usize::try_from(nr).is_ok_and(|nr| table.get(nr) == Some(&true))
+}
+
+/// Whether the world gives this error where a lookup gets it.
+fn is_of_lookup(error: i32) -> bool {
+    use libc::{EACCES, ELOOP, ENODATA, ENOENT, ENOTDIR};
+    matches!(error, ENOENT | ENOTDIR | EACCES | ELOOP | ENODATA)
+}
+
+/// Whether the path that a call names ends with a slash.
+fn ends_with_slash(call: &Invocation, memory: &dyn Memory) -> bool {
+    let spec = call.syscall().spec();
+    let path = spec.and_then(|spec| spec.paths().next());
+    path.is_some_and(|(position, _)| {
+        let path = memory.read_c_string(call.args[position], libc::PATH_MAX as usize);
+        path.is_ok_and(|path| path.ends_with(b"/") || path.ends_with(b"/."))
+    })
+}
 
 /// Whether a call makes a task.
 pub(crate) fn makes_task(call: &Invocation) -> bool {
@@ -51,13 +114,69 @@ impl Session {
         result: i64,
         memory: &dyn Memory,
     ) {
-        match call.failure(result) {
+        let failure = call.failure(result);
+        if super::mounts::copies(call) {
+            let is_error = matches!(failure, Some((libc::EXDEV, _)));
+            let is_known = is_error || failure.is_none();
+            if is_known && !self.need_one_device(tid, call, is_error) && is_error {
+                self.failed_for_now(tid, call, libc::EXDEV);
+            }
+        }
+        match failure {
             Some((error, failure)) if failure.passes() => self.failed_for_now(tid, call, error),
+            Some((error, Failure::Fact)) if !self.is_due(tid, call, error) => {
+                self.failed_for_now(tid, call, error);
+            }
             Some(_) => {}
             None if self.wrote_less(tid, call, result) => {
                 self.failed_for_now(tid, call, libc::ENOSPC);
             }
             None => self.asked_for_lock(tid, call, memory),
+        }
+    }
+
+    /// Whether the result of a call that stops must be seen because it may fail for a reason that
+    /// passes. That of others is only seen where the process model needs it.
+    pub(crate) fn must_see_result(&mut self, tid: Tid, call: &Invocation) -> bool {
+        let Some(unit) = self.unit_of(tid) else {
+            return false;
+        };
+        if !may_fail_for_now(call.nr) || self.is_lost(unit) {
+            return false;
+        }
+        match call.nr.cast_signed() {
+            libc::SYS_getrandom => call.args[2] & u64::from(libc::GRND_NONBLOCK) != 0,
+            libc::SYS_read
+            | libc::SYS_readv
+            | libc::SYS_pread64
+            | libc::SYS_preadv
+            | libc::SYS_preadv2 => {
+                // A pipe has no errors of this kind.
+                let file = self.model.file(tid, call.args[0] as i32);
+                file.is_some_and(|file| !matches!(file.kind, FileKind::Pipe { .. }))
+            }
+            _ => true,
+        }
+    }
+
+    /// Compares the error of a lookup with the answer that was noted at its entry. If they differ,
+    /// another process changed the file in between.
+    pub(crate) fn compare_lookup(
+        &mut self,
+        tid: Tid,
+        call: &Invocation,
+        result: i64,
+        noted: Option<Result<(), i32>>,
+        memory: &dyn Memory,
+    ) {
+        let Some(error) = error_of(result).filter(|error| is_of_lookup(*error)) else {
+            return;
+        };
+        let differs = noted.is_some_and(|noted| noted != Err(error));
+        // A slash at the end asks for a directory, and the answer is that of the path without it.
+        let is_due = || error == libc::ENOTDIR && ends_with_slash(call, memory);
+        if differs && !is_due() {
+            self.failed_for_now(tid, call, error);
         }
     }
 
@@ -103,11 +222,24 @@ impl Session {
     }
 
     /// Handles a call that made no task. Its result is not known if another call was seen first.
-    pub(crate) fn made_no_task(&mut self, tid: Tid, call: &Invocation, result: Option<i64>) {
+    pub(crate) fn made_no_task(
+        &mut self,
+        tid: Tid,
+        call: &Invocation,
+        result: Option<i64>,
+        memory: Option<&dyn Memory>,
+    ) {
+        let flags = memory.and_then(|memory| clone_flags(call, memory));
         match result.map(|result| (error_of(result), call.failure(result))) {
             Some((Some(RESTARTS), _)) => {}
             Some((_, Some((error, failure)))) if failure.passes() => {
                 self.failed_for_now(tid, call, error);
+            }
+            // Only special demands are not permitted.
+            Some((_, Some((libc::EPERM, _))))
+                if flags.is_some_and(|flags| flags & DEMANDING == 0) =>
+            {
+                self.failed_for_now(tid, call, libc::EPERM);
             }
             Some((_, Some(_))) => {}
             _ => self.failed_for_now(tid, call, libc::EAGAIN),
@@ -131,9 +263,17 @@ impl Session {
             .flatten();
         let path = file.and_then(|file| file.path.as_deref());
         let of = path.map_or_else(String::new, |path| format!(" of {}", path.display()));
+        let call = format!("{}{of}", spec.name());
+        self.fails_for_now(unit, &call, error);
+    }
+
+    /// Marks a unit, and all above it, after a call failed for a reason that no fact describes.
+    pub(super) fn fails_for_now(&mut self, unit: UnitId, call: &str, error: i32) {
+        if planted(Defect::MomentFailure) {
+            return;
+        }
         let text = std::io::Error::from_raw_os_error(error).to_string();
         let text = text.split(" (os error").next().unwrap_or_default();
-        let reason = format!("{}{of} fails for the moment: {text}", spec.name());
-        self.mark_uncacheable_upwards(unit, &reason);
+        self.mark_uncacheable_upwards(unit, &format!("{call} fails for the moment: {text}"));
     }
 }

@@ -4,6 +4,7 @@ use std::path::Path;
 
 use ptrace_async::event::{FileRef, PathRef, Tid};
 
+use super::explain::Named;
 use super::{errno, ref_path};
 use crate::engine::session::Session;
 use crate::engine::unit::Observed;
@@ -13,7 +14,7 @@ use crate::model::path_kind::{Class, classify};
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::world::World;
-use crate::world::locate::Located;
+use crate::world::locate::{Located, is_directory};
 use crate::world::lookup_cache::Kind;
 
 impl Session {
@@ -140,6 +141,19 @@ impl Session {
                 (Ok(stat), _) => World::kind_of(stat),
                 (Err(error), _) => errno(*error),
             };
+            if let Some(error) = error {
+                let explains = match (&located.stat, error) {
+                    (Err(found), error) => found.raw_os_error() == error,
+                    (Ok(stat), libc::ENOTDIR) => !is_directory(stat),
+                    (Ok(_), libc::ENOENT | libc::ELOOP) => false,
+                    // The right to pass it is asked for below.
+                    (Ok(_), _) => true,
+                };
+                if !explains {
+                    let call = format!("chdir to {}", path.path.display());
+                    self.fails_for_now(unit, &call, error);
+                }
+            }
             if error.is_some_and(|e| e == libc::EACCES) {
                 let query = Query::Access {
                     path: given,
@@ -147,7 +161,12 @@ impl Session {
                     effective: true,
                     follow: true,
                 };
+                self.call.take_noted();
                 self.ask(unit, query, located.resource);
+                if self.call.take_noted() == Some(Ok(())) {
+                    let call = format!("chdir to {}", path.path.display());
+                    self.fails_for_now(unit, &call, libc::EACCES);
+                }
             } else {
                 // If it were a link, the working directory would be another one.
                 let is_link = given != located.resource;
@@ -175,9 +194,13 @@ impl Session {
     }
 
     /// Records a failed execve.
-    pub(super) fn failed_to_execute(&mut self, unit: UnitId, path: PathRef) {
+    pub(super) fn failed_to_execute(&mut self, unit: UnitId, path: PathRef, error: i32) {
         if classify(&path.path) == Class::Ordinary {
             let located = self.look(unit, &path.path, true);
+            if !Self::explains_execution(error, &Named::new(&path.path, &located)) {
+                let call = format!("execve of {}", path.path.display());
+                self.fails_for_now(unit, &call, error);
+            }
             let given = located.given.clone();
             self.ask(
                 unit,

@@ -9,6 +9,7 @@
 //! because it is unknown.
 
 mod ends;
+mod explain;
 mod failures;
 mod lookup;
 mod machine;
@@ -200,7 +201,7 @@ impl Session {
                 self.mark_uncacheable(unit, "changes its root directory", true);
             }
             IoEvent::Spawn { .. } | IoEvent::ExecAttempt { .. } => {}
-            IoEvent::ExecFailed { path, .. } => self.failed_to_execute(unit, path),
+            IoEvent::ExecFailed { path, error } => self.failed_to_execute(unit, path, error),
             IoEvent::Clock { clock } => self.read_clock(unit, clock),
             IoEvent::Random { length, flags } => self.asked_random(unit, length, flags),
             IoEvent::Identity { what } => self.asked_identity(unit, what),

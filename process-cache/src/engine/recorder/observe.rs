@@ -1,6 +1,7 @@
 //! A unit's observations: metadata, links, listings, permissions, and calls that fail.
 
 use super::errno;
+use super::explain::{Named, makes_name};
 use crate::engine::session::Session;
 use crate::engine::unit::{Change, Observed, TimeState};
 use crate::model::fact::{Answer, Query, TimeUse};
@@ -47,6 +48,10 @@ impl Session {
         {
             self.note_given_time(unit, &resource, stat);
         }
+        self.call.set_noted(match &observed {
+            Observed::Answer(Answer::Error(error)) => Err(*error),
+            _ => Ok(()),
+        });
         self.unit(unit).observe(seq, query, observed, resource);
     }
 
@@ -531,11 +536,13 @@ impl Session {
             | libc::EROFS
             | libc::ELOOP
             | libc::EXDEV => {
+                let mut named = Vec::with_capacity(paths.len());
                 for path in paths {
                     if classify(&path.path) != Class::Ordinary {
                         continue;
                     }
                     let located = self.look(unit, &path.path, path.follow);
+                    named.push(Named::new(&path.path, &located));
                     let given = located.given.clone();
                     let follow = path.follow;
                     if let Some(name) = path.path.as_os_str().as_bytes().strip_suffix(b"/")
@@ -577,6 +584,17 @@ impl Session {
                     }
                     self.parent_access(unit, &located);
                 }
+                let is_explained = match named.as_slice() {
+                    [one, other] if error == libc::EXDEV => {
+                        let names = [one.resource().as_path(), other.resource().as_path()];
+                        self.need_one_mount(unit, names, true)
+                    }
+                    named if named.len() == paths.len() => Self::explains(call, error, named),
+                    _ => error != libc::EXDEV,
+                };
+                if !is_explained {
+                    self.fails_for_now(unit, call, error);
+                }
             }
             _ => {
                 let error = std::io::Error::from_raw_os_error(error);
@@ -584,12 +602,4 @@ impl Session {
             }
         }
     }
-}
-
-/// Whether a call of this name fails with `EEXIST` because the name exists, not because a
-/// directory has entries.
-fn makes_name(call: &str) -> bool {
-    ["mk", "link", "symlink"]
-        .iter()
-        .any(|start| call.starts_with(start))
 }

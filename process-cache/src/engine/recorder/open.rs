@@ -3,6 +3,7 @@
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
+use super::explain::Named;
 use crate::engine::session::Before;
 use crate::engine::session::Session;
 use crate::engine::unit::{Observed, TimeState};
@@ -114,6 +115,10 @@ impl Session {
         }
         if mode.path_only {
             self.stat(unit, &path.path, path.follow);
+            if let Some(error) = error {
+                let located = self.look(unit, &path.path, path.follow);
+                self.explain_open(unit, path, mode, error, &Named::new(&path.path, &located));
+            }
             return;
         }
         if let Some(error) = error {
@@ -455,6 +460,21 @@ impl Session {
             .observe(seq, query, observed, resource.clone());
     }
 
+    /// Marks the unit if the file does not explain why it could not be opened.
+    fn explain_open(
+        &mut self,
+        unit: UnitId,
+        path: &PathRef,
+        mode: &OpenMode,
+        error: i32,
+        named: &Named,
+    ) {
+        if !Self::explains_open(mode, error, named, path.follow) {
+            let call = format!("open of {}", path.path.display());
+            self.fails_for_now(unit, &call, error);
+        }
+    }
+
     pub(super) fn open_failed(
         &mut self,
         unit: UnitId,
@@ -491,6 +511,7 @@ impl Session {
             self.note(unit, query, observed, located.resource);
             return;
         }
+        let named = Named::new(&path.path, &located);
         match error {
             libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG => {}
             libc::ENOENT
@@ -529,6 +550,7 @@ impl Session {
                 if error == libc::ENOENT {
                     self.parent_access(unit, &located);
                 }
+                self.explain_open(unit, path, mode, error, &named);
             }
             _ => self.mark_uncacheable(unit, format!("fails to open {}", given.display()), true),
         }

@@ -17,6 +17,8 @@ pub(crate) struct CurrentCall {
     looking_back: Option<u64>,
     /// The last path whose metadata a task queried, and the sequence number before that.
     looked_at: Option<(Tid, PathBuf, u64)>,
+    /// The last answer that was noted, or the error.
+    noted: Option<Result<(), i32>>,
 }
 
 impl Default for CurrentCall {
@@ -28,6 +30,7 @@ impl Default for CurrentCall {
             returned: None,
             looking_back: None,
             looked_at: None,
+            noted: None,
         }
     }
 }
@@ -84,6 +87,16 @@ impl CurrentCall {
     pub(crate) fn take_looked_at(&mut self, task: Tid, path: &Path) -> Option<u64> {
         let (who, what, before) = self.looked_at.take()?;
         (who == task && what == path).then_some(before)
+    }
+
+    /// Notes an answer to the call, or its error.
+    pub(crate) fn set_noted(&mut self, answer: Result<(), i32>) {
+        self.noted = Some(answer);
+    }
+
+    /// Takes the last answer that was noted.
+    pub(crate) fn take_noted(&mut self) -> Option<Result<(), i32>> {
+        self.noted.take()
     }
 
     /// Forgets the last metadata query.

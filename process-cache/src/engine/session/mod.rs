@@ -25,6 +25,7 @@ use crate::model::fact::Digest;
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
+use crate::platform::fault::Fault;
 use crate::platform::jobs::Jobs;
 use crate::platform::surroundings::Surroundings;
 use crate::policy::script::{Found, Scripts};
@@ -113,6 +114,8 @@ pub struct Session {
     pub(super) kills: Vec<Kill>,
     /// Whether clone3(2) exists here, once a process has called it.
     pub(super) has_clone3: Option<bool>,
+    /// The call that is to fail.
+    pub(super) fault: Option<Fault>,
     /// Number of units skipped inside the run.
     skipped: u32,
     seq: u64,
@@ -155,6 +158,7 @@ impl Session {
             front_stop: None,
             kills: Vec::new(),
             has_clone3: None,
+            fault: None,
             skipped: 0,
             seq: 1,
         }

@@ -48,6 +48,8 @@ pub(crate) struct AwaitedCall {
     pub(crate) pending: Option<Pending>,
     /// Metadata of the files that it changes, before it.
     pub(crate) before: Before,
+    /// The answer that was noted for it at its entry, or the error.
+    pub(crate) noted: Option<Result<(), i32>>,
 }
 
 /// A SIGKILL that a traced process sends.

@@ -14,6 +14,7 @@ use std::rc::Rc;
 
 use ptrace_async::event::{IoEvent, Tid};
 use ptrace_async::invocation::Invocation;
+use ptrace_async::memory::Memory;
 use ptrace_async::process::Pending;
 use ptrace_async::runtime::{Handle, Posthook, Prehook, Running, Signal, Started, Stop, Tracee};
 use smallvec::SmallVec;
@@ -259,15 +260,20 @@ impl Tracer {
         };
         let result = match stop {
             Stop::Spawned(_) => return self.session.borrow_mut().made_task(call),
-            Stop::PreExit(_) | Stop::Exited(_) | Stop::Killed { .. } | Stop::Superseded => return,
+            Stop::Exited(_) | Stop::Killed { .. } | Stop::Superseded => return,
             Stop::Posthook(tracee) => Some(tracee.value()),
             Stop::Signal(tracee) => result(tracee.registers()),
             Stop::GroupStop(tracee) => result(tracee.registers()),
             Stop::Interrupted(tracee) => result(tracee.registers()),
-            Stop::Prehook(_) | Stop::Exec(_) => None,
+            // Calls without a stop may have followed.
+            Stop::Prehook(_) | Stop::Exec(_) | Stop::PreExit(_) => None,
+        };
+        let memory = match stop {
+            Stop::Posthook(tracee) => Some(tracee as &dyn Memory),
+            _ => None,
         };
         let mut session = self.session.borrow_mut();
-        session.made_no_task(tid, call, result);
+        session.made_no_task(tid, call, result, memory);
     }
 
     async fn prehook(
@@ -289,6 +295,12 @@ impl Tracer {
         let tid = tracee.tid();
         let call = tracee.invocation();
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
+        let fault = {
+            let session = self.session.borrow();
+            let task = session.tasks.get(tid).filter(|task| !task.skipped);
+            let fault = session.fault.as_ref().filter(|_| task.is_some());
+            fault.and_then(|fault| fault.strikes(&call))
+        };
         let entry = {
             let mut session = self.session.borrow_mut();
             let session = &mut *session;
@@ -306,7 +318,7 @@ impl Tracer {
                 }
                 return Onward::Running(tracee.resume());
             }
-            if session.keeps_ids(unit, &call) {
+            if fault.is_none() && session.keeps_ids(unit, &call) {
                 return Onward::Running(tracee.resume());
             }
             session.may_set_limits(tid, &call);
@@ -330,13 +342,16 @@ impl Tracer {
             _ => None,
         });
         let pending;
+        let noted;
         let mut shows_result = false;
         {
             let mut session = self.session.borrow_mut();
+            session.call.take_noted();
             let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
             for event in events {
                 session.apply(tid, &before, event, &read);
             }
+            noted = session.call.take_noted();
             let own = session.written_own(tid, &call, entry.pending.as_ref());
             shows_result |= own.is_some_and(|file| can_be_full(&file));
             if makes_task(&call) {
@@ -344,6 +359,7 @@ impl Tracer {
                 shows_result |= session.awaits_task(&call, &tracee);
             }
             pending = session.write_own(tid, &call, entry.pending, &tracee);
+            shows_result |= session.must_see_result(tid, &call);
         }
         if pending
             .as_ref()
@@ -363,7 +379,10 @@ impl Tracer {
                 .await;
         }
         let is_execution = execution.is_some();
-        if let Some((path, argv, envp)) = execution {
+        if let Some(error) = fault {
+            // An error means that the tracee is gone, which its next stop reports.
+            let _ = tracee.put_result(-i64::from(error));
+        } else if let Some((path, argv, envp)) = execution {
             // Others may have changed flags of descriptions that the program inherits.
             self.catch_up_all();
             match self.execution(tracee, path.into(), argv, envp).await {
@@ -388,6 +407,7 @@ impl Tracer {
                 call,
                 pending,
                 before,
+                noted,
             });
             if is_awaited {
                 return Onward::Running(tracee.resume_to_exit());
@@ -434,6 +454,10 @@ impl Tracer {
             .and_then(|task| task.pending.take());
         if let Some(awaited) = &awaited {
             session.returned(tid, &awaited.call, tracee.value(), &tracee);
+            if awaited.pending.is_none() {
+                let (call, noted) = (&awaited.call, awaited.noted);
+                session.compare_lookup(tid, call, tracee.value(), noted, &tracee);
+            }
         }
         if let Some(AwaitedCall {
             pending: Some(pending),

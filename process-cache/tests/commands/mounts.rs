@@ -1,0 +1,87 @@
+//! Calls that need two files on one mount, and directories that are mount points for a while.
+
+use std::process::Command;
+
+use crate::support::{PCACHE, Sandbox};
+
+/// Runs steps in a mount namespace of their own. In them, `plain` and `cached` stand for a
+/// command's two ways.
+fn in_namespace(sandbox: &Sandbox, script: &str) -> Option<String> {
+    let script = format!(
+        "mount --bind out out && umount out || exit 77
+         cached() {{ PCACHE_DIR=$PWD/store '{PCACHE}' -q --min-time 0 -- \"$@\"; }}
+         {script}"
+    );
+    let mut unshare = Command::new("unshare");
+    unshare.args(["--mount", "--map-root-user", "sh", "-c", &script]);
+    let run = sandbox.run(sandbox.environment(&mut unshare));
+    if !run.status.success() {
+        eprintln!("skipped: nothing can be mounted here: {}", run.err);
+        return None;
+    }
+    Some(run.out)
+}
+
+/// A command gives `apart` while `out` is a mount point, and `together` while it is none, in any
+/// order and as often as it runs.
+#[track_caller]
+fn check(command: &str, apart: &str, together: &str) {
+    let sandbox = Sandbox::new("mkdir out work; echo 1 > work/a; touch -d @1000000000 work/a");
+    let reset = "rm -rf out/* work/b; rm -f work/a; echo 1 > work/a; touch -d @1000000000 work/a";
+    let script = format!(
+        "run() {{ {reset}; cached {command}; ls out work | tr -s '\\n' ' '; echo; }}
+         mount --bind out out; run; run; umount out
+         run; run
+         mount --bind out out; run; umount out; run"
+    );
+    let Some(out) = in_namespace(&sandbox, &script) else {
+        return;
+    };
+    let expected = [apart, apart, together, together, apart, together].map(|it| format!("{it}\n"));
+    assert_eq!(out, expected.concat(), "{command}");
+}
+
+#[test]
+fn a_rename_fails_only_while_its_directories_are_on_two_mounts() {
+    check(
+        "perl -e 'print rename(\"work/a\", \"out/a\") ? \"moved\" : \"no: $!\", \"\\n\"'",
+        "no: Invalid cross-device link\nout: work: a ",
+        "moved\nout: a work: ",
+    );
+}
+
+#[test]
+fn a_link_fails_only_while_its_directories_are_on_two_mounts() {
+    check(
+        "perl -e 'print link(\"work/a\", \"out/a\") ? \"linked\" : \"no: $!\", \"\\n\"'",
+        "no: Invalid cross-device link\nout: work: a ",
+        "linked\nout: a work: a ",
+    );
+}
+
+#[test]
+fn a_directory_that_the_command_made_is_on_the_mount_of_the_one_above() {
+    check(
+        "sh -c 'mkdir work/b out/b; echo 2 > work/b/f; perl -e \"print rename(q(work/b/f), \
+         q(out/b/f)) ? 1 : 0\"; rm -r work/b; ls out/b'",
+        "0out: b work: a ",
+        "1f\nout: b work: a ",
+    );
+}
+
+#[test]
+fn a_link_that_two_mounts_forbid_is_skipped() {
+    let sandbox = Sandbox::new("mkdir out work; echo 1 > work/a");
+    let script = "mount --bind out out
+         for round in 1 2; do
+             PCACHE_DIR=$PWD/store \"$PCACHE\" --min-time 0 -- sh -c \
+                 'ln work/a out/c 2> /dev/null || cp work/a out/c; cat out/c; rm out/c' 2>> said
+         done";
+    let script = format!("PCACHE='{PCACHE}'; {script}");
+    let Some(out) = in_namespace(&sandbox, &script) else {
+        return;
+    };
+    assert_eq!(out, "1\n1\n");
+    let said = sandbox.text("said");
+    assert!(said.contains("skipped ("), "{said}");
+}
