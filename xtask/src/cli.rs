@@ -9,8 +9,8 @@ use crate::ci;
 use crate::measure::cliffs::{self, looping};
 use crate::measure::{cost, growth, profile, recordings, workloads};
 use crate::trials::{
-    conformance, corpus, differential, fidelity, flaky, kills, pcache_kills, servo, subject,
-    survey, tantivy,
+    conformance, corpus, differential, errors, fidelity, flaky, kills, pcache_kills, servo,
+    subject, survey, tantivy,
 };
 
 /// Development tasks of the workspace.
@@ -50,6 +50,8 @@ enum Task {
     Corpus(corpus::Args),
     /// Compare random runs under pcache with the same runs without it.
     Differential(Box<differential::Args>),
+    /// Inject every error of every call that pcache watches, and run again without.
+    Errors(errors::Args),
     /// Replay the programs of rr-channel's tests many times.
     Fidelity(fidelity::Args),
     /// Tame flaky tests of published crates, as far as they can be.
@@ -95,6 +97,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Long checks (minutes to hours)",
         &[
             "differential",
+            "errors",
             "pcache-kills",
             "corpus",
             "kills",
@@ -144,6 +147,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Conformance => conformance::run(),
         Task::Corpus(args) => corpus::run(&args),
         Task::Differential(args) => differential::run(&args),
+        Task::Errors(args) => errors::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Flaky(args) => flaky::run(&args),
         Task::Kills(args) => kills::run(&args),

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::checks::{deps, docs, prose, spelling, syscall_table};
 use crate::support::cargo;
 use crate::support::totals::Totals;
-use crate::trials::{corpus, differential, kills, pcache_kills, subject};
+use crate::trials::{corpus, differential, errors, kills, pcache_kills, subject};
 
 /// One check.
 pub(super) struct Step {
@@ -110,6 +110,11 @@ pub(super) const STEPS: &[Step] = &[
         name: "differential",
         when: When::Full,
         run: |_| Ok(is_ok(differential::run_briefly()?)),
+    },
+    Step {
+        name: "errors of system calls",
+        when: When::Full,
+        run: |_| Ok(is_ok(errors::run_briefly()?)),
     },
     Step {
         name: "pcache under bad circumstances",

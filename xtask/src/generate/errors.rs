@@ -61,6 +61,10 @@ their manual pages and the kernel name for them.
 - **Resource**: space, memory, processes or descriptors had run out, or a device failed. The unit is
   not stored.
 
+A fact that nothing explains counts as a failure of the moment: `EEXIST` of a name that is absent,
+say, or `EXDEV` of two directories on one mount. `cargo xtask errors` checks the table. It injects
+each error of each call once and compares the run after that with a plain one.
+
 An error that the table does not name for a call has the meaning that it has for most calls; one
 that it does not know at all belongs to the moment. `open` with `O_WRONLY` and `ENXIO` (a named
 pipe that no process reads) belongs to the moment. `fcntl` that only asks for a lock

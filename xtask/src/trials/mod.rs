@@ -3,6 +3,7 @@
 pub(crate) mod conformance;
 pub(crate) mod corpus;
 pub(crate) mod differential;
+pub(crate) mod errors;
 pub(crate) mod fidelity;
 pub(crate) mod flaky;
 pub(crate) mod kills;
