@@ -120,6 +120,7 @@ const BRIEF: &[Trouble] = &[
     Trouble::Errors,
     Trouble::Locks,
     Trouble::Disks,
+    Trouble::Places,
     Trouble::Signals,
     Trouble::Calls,
     Trouble::Attributes,
@@ -150,7 +151,6 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         interception: "auto".to_owned(),
         programs: None,
         moving: false,
-        // The kinds that pcache passes today; the others find known faults.
         only: BRIEF.to_vec(),
         without: Vec::new(),
         plant: None,

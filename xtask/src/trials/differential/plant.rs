@@ -6,6 +6,7 @@
 //! the corpus, which has some for what random cases rarely meet, or, with
 //! `--no-corpus`, by random cases alone.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
@@ -13,7 +14,45 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 
 use super::check::Pcache;
+use super::select::Trouble;
 use super::{Args, Cases, campaign};
+
+/// The kinds of trouble that find a defect; [`Trouble::Projects`] finds those that are not named.
+const FOUND_BY: &[(&str, &[Trouble])] = &[
+    ("trust-outsiders", &[Trouble::Outsiders]),
+    ("skip-in-namespaces", &[Trouble::Namespaces]),
+    ("trust-killed", &[Trouble::Signals]),
+    (
+        "trust-moment-failures",
+        &[Trouble::Errors, Trouble::Locks, Trouble::Disks],
+    ),
+    ("drop-truncate-fact", &[Trouble::Calls]),
+    (
+        "take-links-for-their-targets",
+        &[Trouble::Calls, Trouble::Projects],
+    ),
+    ("ignore-default-acl", &[Trouble::Attributes]),
+    ("drop-attributes", &[Trouble::Attributes, Trouble::Calls]),
+    ("drop-link-times", &[Trouble::Times]),
+    ("outputs-as-old-as-sources", &[Trouble::Times]),
+    ("drop-mount-fact", &[Trouble::Places]),
+];
+
+/// The kinds of trouble among which a defect is looked for: those of `chosen` that find it, or all
+/// that find it.
+fn kinds(defect: &str, chosen: &[Trouble]) -> Vec<Trouble> {
+    let named = FOUND_BY.iter().find(|(name, _)| *name == defect);
+    let finding = named.map_or(&[Trouble::Projects][..], |(_, kinds)| kinds);
+    let chosen: BTreeSet<&Trouble> = chosen.iter().collect();
+    let both = finding.iter().filter(|kind| chosen.contains(kind));
+    let both: Vec<Trouble> = both.copied().collect();
+    match (both.is_empty(), chosen.is_empty()) {
+        (false, _) => both,
+        (true, true) => finding.to_vec(),
+        // Somebody wants to know whether these find it, too.
+        (true, false) => chosen.into_iter().copied().collect(),
+    }
+}
 
 /// Looks for the defect `name`, or for all of them.
 ///
@@ -49,6 +88,10 @@ pub(crate) fn run(
     let mut missed = Vec::new();
     for defect in wanted {
         let start = Instant::now();
+        let args = Args {
+            only: kinds(defect, &args.only),
+            ..args.clone()
+        };
         let cases = Cases::new(&args, first)?;
         let planted = Pcache {
             defect: Some(defect.clone()),
@@ -88,4 +131,18 @@ fn list(program: &Path) -> anyhow::Result<Vec<String>> {
         "this pcache knows no planted defects; build it with `--features planted-defects`"
     );
     Ok(names)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_defect_is_looked_for_among_the_kinds_that_find_it() {
+        assert_eq!(kinds("drop-list-fact", &[]), [Trouble::Projects]);
+        assert_eq!(kinds("trust-killed", &[]), [Trouble::Signals]);
+        let chosen = [Trouble::Calls, Trouble::Times];
+        assert_eq!(kinds("drop-attributes", &chosen), [Trouble::Calls]);
+        assert_eq!(kinds("trust-killed", &chosen), chosen);
+    }
 }

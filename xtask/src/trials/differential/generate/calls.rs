@@ -103,6 +103,7 @@ const THROUGH: &[&str] = &[
     "mode {a}",
     "readlink {a}",
     "access {a} 2",
+    "access {a} 1",
     "overwrite {a} fresh",
     "overwrite {a} fresh",
     "append {a} more",

@@ -86,6 +86,7 @@ const PURE: &[&str] = &[
     "[ -e {o} ] || cp {i} {o}",
     "[ -s {i} ] && echo full > {o} || echo empty > {o}",
     "if [ -x {i} ]; then echo x > {o}; else echo - > {o}; fi",
+    "ln -sf \"$PWD\"/{s} {o}.l; if [ -x {o}.l ]; then echo x > {o}; else echo - > {o}; fi",
     "if [ -w {i} ] && [ ! -L {i} ]; then echo w > {o}; else echo - > {o}; fi",
     "stat -c '%s %a %F %h' {i} > {o}",
     "test -f opt/extra.txt && cat opt/extra.txt > {o} || cat {i} > {o}",
