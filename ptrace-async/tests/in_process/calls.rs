@@ -73,6 +73,15 @@ int main(int argc, char **argv) {
         LIBC(stat("file", &st)); LIBC(stat("missing", &st)); LIBC(lstat("dangling", &st));
         LIBC(stat("loop", &st)); LIBC(fstat(dir, &st)); LIBC(fstat(999, &st));
         LIBC(fstatat(dir, "inner", &st, AT_SYMLINK_NOFOLLOW)); LIBC(fstatat(dir, "x", &st, 0));
+        struct statx sx;
+        LIBC(statx(AT_FDCWD, "file", 0, STATX_BASIC_STATS, &sx)); note(sx.stx_mode, "its mode");
+        LIBC(statx(AT_FDCWD, "link", AT_SYMLINK_NOFOLLOW, STATX_TYPE, &sx)); note(sx.stx_mode, "its mode");
+        LIBC(statx(dir, "inner", 0, 0, &sx)); LIBC(statx(dir, "missing", 0, 0xfff, &sx));
+        LIBC(statx(dir, "", AT_EMPTY_PATH, 0xfff, &sx)); LIBC(statx(path, "", AT_EMPTY_PATH, 0xfff, &sx));
+        LIBC(statx(999, "", AT_EMPTY_PATH, 0xfff, &sx)); LIBC(statx(dir, 0, AT_EMPTY_PATH, 0xfff, &sx));
+        LIBC(statx(AT_FDCWD, "file", 0, 0xfff, wild)); LIBC(statx(AT_FDCWD, wild, 0, 0xfff, &sx));
+        LIBC(statx(AT_FDCWD, "file/below", 0, 0xfff, &sx)); LIBC(statx(AT_FDCWD, "file", 0x7777, 0xfff, &sx));
+        LIBC(statx(AT_FDCWD, "closed/x", 0, 0xfff, &sx)); LIBC(statx(AT_FDCWD, "", 0, 0xfff, &sx));
         LIBC(readlink("link", buffer, 100)); LIBC(readlink("file", buffer, 100));
         LIBC(readlink("link", buffer, 2)); LIBC(readlink("file", buffer, 0)); LIBC(readlink("missing", buffer, 9));
         LIBC(readlinkat(dir, "inner", buffer, 100)); LIBC(readlinkat(dir, "inner", buffer, 0));
@@ -306,6 +315,30 @@ fn a_log_that_fills_up_is_emptied() {
 }
 
 #[test]
+fn statx_is_logged_with_its_path() {
+    let built = program(
+        r#"int main(int argc, char **argv) {
+            char path[64];
+            struct statx sx;
+            begin(argv[1]);
+            close(open("file", O_CREAT | O_WRONLY, 0644));
+            int file = open("file", O_RDONLY);
+            for (int i = 0; i < 3000; i++) {
+                sprintf(path, "absent/%d", i);
+                CHECK(statx(AT_FDCWD, path, 0, 0xfff, &sx) == -1 && errno == ENOENT);
+                CHECK(!statx(AT_FDCWD, "file", 0, 0xfff, &sx) && S_ISREG(sx.stx_mode));
+                CHECK(!statx(file, "", AT_EMPTY_PATH, 0xfff, &sx) && S_ISREG(sx.stx_mode));
+            }
+            return 0;
+        }"#,
+        &[],
+    );
+    let run = compare(&[built.path()], 8000);
+    assert_eq!(run.marked("absent/").len(), 3000);
+    assert!(run.stops < 400, "{}", run.stops);
+}
+
+#[test]
 fn a_result_may_overwrite_its_own_path() {
     let built = program(
         r#"
@@ -335,6 +368,11 @@ fn a_result_may_overwrite_its_own_path() {
                 CHECK(!stat(buffer + 100, (void *)buffer));
                 strcpy(buffer, ".");
                 CHECK(!fstatat(AT_FDCWD, buffer, (void *)buffer, 0));
+                strcpy(buffer, ".");
+                CHECK(!statx(AT_FDCWD, buffer, 0, 0xfff, (void *)buffer));
+                CHECK(S_ISDIR(((struct statx *)buffer)->stx_mode));
+                strcpy(buffer + 200, "./");
+                CHECK(!statx(AT_FDCWD, buffer + 200, 0, 0xfff, (void *)buffer));
             }
             return 0;
         }"#,
