@@ -73,6 +73,10 @@ int main(int argc, char **argv) {
         LIBC(stat("file", &st)); LIBC(stat("missing", &st)); LIBC(lstat("dangling", &st));
         LIBC(stat("loop", &st)); LIBC(fstat(dir, &st)); LIBC(fstat(999, &st));
         LIBC(fstatat(dir, "inner", &st, AT_SYMLINK_NOFOLLOW)); LIBC(fstatat(dir, "x", &st, 0));
+        LIBC(close(open("dir", O_RDONLY | O_DIRECTORY))); LIBC(open("file", O_DIRECTORY));
+        LIBC(open("file/below", O_DIRECTORY)); LIBC(open("missing", O_DIRECTORY));
+        LIBC(openat(dir, "inner", O_DIRECTORY)); LIBC(close(open("link", O_NOFOLLOW | O_PATH)));
+        LIBC(close(openat(dir, "inner", O_NOFOLLOW | O_NOCTTY))); LIBC(open("dangling", O_NOFOLLOW));
         struct statx sx;
         LIBC(statx(AT_FDCWD, "file", 0, STATX_BASIC_STATS, &sx)); note(sx.stx_mode, "its mode");
         LIBC(statx(AT_FDCWD, "link", AT_SYMLINK_NOFOLLOW, STATX_TYPE, &sx)); note(sx.stx_mode, "its mode");
@@ -312,6 +316,30 @@ fn a_log_that_fills_up_is_emptied() {
     assert_eq!(run.marked("full/").len(), 10_000);
     assert_eq!(run.marked("//long").len(), 300);
     assert!(run.stops < 400, "{}", run.stops);
+}
+
+#[test]
+fn a_tree_is_walked_with_a_stop_for_each_list_of_names() {
+    let built = program(
+        r#"int main(int argc, char **argv) {
+            begin(argv[1]);
+            mkdir("walked", 0777);
+            close(open("walked/file", O_CREAT | O_WRONLY, 0644));
+            char names[500];
+            for (int i = 0; i < 1000; i++) {
+                int dir = open("walked", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+                CHECK(dir >= 0 && syscall(SYS_getdents64, dir, names, 500) > 0);
+                int file = openat(dir, "file", O_RDONLY | O_NOFOLLOW);
+                CHECK(file >= 0 && !close(file) && !close(dir));
+                CHECK(open("walked/file", O_RDONLY | O_DIRECTORY) == -1 && errno == ENOTDIR);
+            }
+            return 0;
+        }"#,
+        &[],
+    );
+    let run = compare(&[built.path()], 3500);
+    // One for the names, and two for the file that is no directory.
+    assert!(run.stops < 3400, "{}", run.stops);
 }
 
 #[test]

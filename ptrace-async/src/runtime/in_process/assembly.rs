@@ -14,14 +14,8 @@ use crate::unstopped::{
 const ATTEMPTS: u32 = 16;
 
 /// Flags of an open that does more than read the file behind a path.
-const NOT_PLAIN: i32 = libc::O_WRONLY
-    | libc::O_RDWR
-    | libc::O_CREAT
-    | libc::O_TRUNC
-    | libc::O_NOFOLLOW
-    | libc::O_PATH
-    | libc::O_DIRECTORY
-    | 0x40_0000; // __O_TMPFILE
+const NOT_PLAIN: i32 =
+    libc::O_WRONLY | libc::O_RDWR | libc::O_CREAT | libc::O_TRUNC | libc::O_PATH | 0x40_0000; // __O_TMPFILE
 
 std::arch::global_asm!(
     r#"
@@ -209,7 +203,7 @@ ptrace_async_in_process_asked:
     je 19f
     cmp ${open}, %ecx
     jne 30f
-    // openat and open: only for reading, following links
+    // openat and open: only for reading
     cmp $2, %eax
     je 25f
     test ${not_plain}, %edx
@@ -292,7 +286,7 @@ ptrace_async_in_process_noted:
     cmp $-2, %rax
     je 40f
     cmp $-20, %rax
-    je 40f
+    je 87f
     cmp ${open}, %ecx
     je 35f
     cmp ${metadata}, %ecx
@@ -322,6 +316,16 @@ ptrace_async_in_process_noted:
 36: test %edx, %edx
     jg 40f
     jmp 70f
+
+87: // A part of the path is no directory, or all of it is none and should be one.
+    cmp ${open}, %ecx
+    jne 40f
+    cmpl $2, {nr}(%r11)
+    mov %edx, %ecx
+    cmove %esi, %ecx
+    test ${only_directories}, %ecx
+    jnz 70f
+    jmp 40f
 
 35: // An interrupted open has observed nothing.
     cmp $-4, %rax
@@ -815,6 +819,7 @@ ptrace_async_in_process_entry_end:
     clock = const LOGS as usize + std::mem::offset_of!(Header, clock),
     regular = const libc::S_IFREG,
     directory = const libc::S_IFDIR,
+    only_directories = const libc::O_DIRECTORY,
     epoll = const EPOLL,
     format = const libc::S_IFMT,
     mode_at = const std::mem::offset_of!(libc::stat, st_mode),

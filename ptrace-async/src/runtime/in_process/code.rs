@@ -9,7 +9,7 @@
 //! call that needs more than one entry in the log: in doubt, a call stops.
 //!
 //! The code performs these calls (see `unstopped`): lookups of paths (links, permissions,
-//! metadata, file systems); opening files for reading, except directories; creating and
+//! metadata, file systems); opening files and directories for reading; creating and
 //! closing descriptors; reading the time, random bytes and facts of the machine; reads, and
 //! writes that fit into the log with their bytes. Calls that block (reads, writes, opening a
 //! named pipe) hold the lock meanwhile. Where there are threads, a read or write is performed
