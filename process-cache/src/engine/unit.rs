@@ -362,6 +362,8 @@ pub struct Unit {
     pub seeks: [u8; 3],
     /// Number of requests for random bytes (per process image).
     pub random_requests: u32,
+    /// The names of host and kernel when it asked for them last. The same answer is no new fact.
+    pub host_names: Option<Vec<u8>>,
     /// Whether it queried the bounds of its stack.
     pub knows_stack: bool,
     /// Whether it checked for a terminal, which bash does when it starts.
@@ -428,6 +430,7 @@ impl Unit {
             seeks: [0; 3],
             written_bytes: 0,
             random_requests: 0,
+            host_names: None,
             knows_stack: false,
             knows_terminal: false,
             clock_reads: 0,

@@ -13,6 +13,20 @@ use crate::platform::defect::{Defect, planted};
 use crate::platform::proc_files::NAMES;
 use crate::policy::is_hash_seed;
 
+/// The answer of uname(2), as bytes.
+fn host_names() -> Vec<u8> {
+    let names = rustix::system::uname();
+    let parts = [
+        names.sysname(),
+        names.nodename(),
+        names.release(),
+        names.version(),
+        names.machine(),
+        names.domainname(),
+    ];
+    parts.map(std::ffi::CStr::to_bytes_with_nul).concat()
+}
+
 impl Session {
     /// Records a clock read.
     pub(super) fn read_clock(&mut self, unit: UnitId, clock: i32) {
@@ -46,6 +60,11 @@ impl Session {
     pub(super) fn asked_identity(&mut self, unit: UnitId, what: Identity) {
         match what {
             Identity::Uname => {
+                let names = Some(host_names());
+                if self.unit(unit).host_names == names {
+                    return;
+                }
+                self.unit(unit).host_names = names;
                 for file in NAMES.map(FilePath::from) {
                     self.ask(unit, Query::Content(file.clone()), file);
                 }
