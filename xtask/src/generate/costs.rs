@@ -20,7 +20,89 @@ const RESULTS: &str = "benches/cliffs.json";
 const SELDOM: usize = 40;
 
 /// Why a loop is above the goal: by the beginning of its name, the first that fits.
-const WHY_CALLS: &[(&str, &str)] = &[];
+const WHY_CALLS: &[(&str, &str)] = &[
+    ("read: a byte of standard input", INPUT),
+    ("lseek: standard input", INPUT),
+    ("read", WAITS),
+    ("write: 64 KiB", "longer than an entry of the log"),
+    ("write", WAITS),
+    ("readv", NOT_LOGGED),
+    ("pread64", NOT_LOGGED),
+    ("pwrite64", NOT_LOGGED),
+    (
+        "openat, getdents64",
+        "the names are asked for before the program sees them",
+    ),
+    ("openat, fstat, read", WAITS),
+    ("openat, close: a file to write", CHANGES),
+    ("openat, write", CHANGES),
+    ("openat", CLOSES),
+    ("close_range", NOT_LOGGED),
+    ("close", CLOSES),
+    ("dup", CLOSES),
+    ("pipe2", CLOSES),
+    ("fcntl: F_DUPFD", CLOSES),
+    ("fcntl", NOT_LOGGED),
+    ("creat", CHANGES),
+    ("mkdir", CHANGES),
+    ("rename", CHANGES),
+    ("unlink", CHANGES),
+    ("link", CHANGES),
+    ("symlink", CHANGES),
+    ("chmod", CHANGES),
+    ("chown", CHANGES),
+    ("utimensat", CHANGES),
+    ("ftruncate", CHANGES),
+    (
+        "chdir",
+        "later paths depend on it, so its result is awaited",
+    ),
+    ("umask", NOT_LOGGED),
+    ("getxattr", NOT_LOGGED),
+    ("lgetxattr", NOT_LOGGED),
+    (
+        "mmap, munmap: a file, shared",
+        "others may change what is mapped",
+    ),
+    ("poll", "the tracer looks at what is awaited"),
+    ("select", "the tracer looks at what is awaited"),
+    ("epoll_ctl", "the tracer notes what is awaited"),
+    ("sendto", SOCKET),
+    ("sendmsg", SOCKET),
+    ("socket", SOCKET),
+    ("request and answer", SOCKET),
+    ("hand-off between processes", ORDER),
+    ("hand-off between threads: a pipe", WAITS),
+    ("fork", TASK),
+    ("thread", TASK),
+    ("start of", "a program: its key, a lookup, its result"),
+    ("execve", "the program is looked up before it runs"),
+    ("tgkill", SIGNAL),
+    ("kill", SIGNAL),
+    (
+        "sched_getaffinity",
+        "the answer hides where the tracer keeps the task",
+    ),
+    ("stat", ASKED),
+    ("lstat", ASKED),
+    ("fstatat", ASKED),
+    ("statx", ASKED),
+    ("statfs", ASKED),
+    ("access", ASKED),
+    ("faccessat", ASKED),
+    ("readlink", ASKED),
+];
+
+const INPUT: &str = "what can be read there is asked for first";
+const WAITS: &str = "it may wait, and with a second thread it would hold the log meanwhile";
+const CLOSES: &str = "another thread may get the descriptor before the log is read";
+const CHANGES: &str = "what is there is looked at before it changes";
+const NOT_LOGGED: &str = "not logged in the process: it stops";
+const SOCKET: &str = "sockets lead outside: each call stops";
+const ORDER: &str = "output has an order among processes: a stop on each side";
+const TASK: &str = "the tracer meets the new task";
+const SIGNAL: &str = "a signal may reach others";
+const ASKED: &str = "logged; the tracer asks the same question once more";
 
 /// The same for commands.
 const WHY_COMMANDS: &[(&str, &str)] = &[];

@@ -21,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use super::bodies;
 use super::catalog::{self, AREA, Arg, Body, SHARED, Step, Thing};
 use super::functions::{Function, function};
+use crate::support::median::median;
 
 /// Options of the hidden `cargo xtask make-calls`.
 #[derive(Debug, clap::Args)]
@@ -30,18 +31,19 @@ pub(crate) struct Args {
     /// Have a second thread, which waits.
     #[arg(long)]
     threads: bool,
-    /// How long the loop lasts at least, unless it has made the most rounds.
-    #[arg(long, value_name = "MS", default_value_t = 20)]
+    /// How long the loop lasts, about.
+    #[arg(long, value_name = "MS", default_value_t = 30)]
     milliseconds: u64,
     /// The most rounds.
-    #[arg(long, value_name = "N", default_value_t = 30_000)]
+    #[arg(long, value_name = "N", default_value_t = 60_000)]
     most: u64,
 }
 
 /// The output of the program: the last line of its standard error.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Made {
-    /// Nanoseconds that a round took.
+    /// Nanoseconds that a round took: the median of some batches, which tells little of what
+    /// else the machine did meanwhile.
     pub(super) nanoseconds: f64,
     /// How many rounds there were.
     pub(super) rounds: u64,
@@ -49,6 +51,10 @@ pub(super) struct Made {
     pub(super) errors: Vec<i32>,
 }
 
+/// How long a batch of rounds takes, about: longer than it takes to fill a log.
+const BATCH: Duration = Duration::from_millis(2);
+/// The most batches.
+const BATCHES: u64 = 15;
 /// Rounds before the clock starts: sites that are patched where they stop are patched then.
 const BEFORE: u64 = 64;
 /// Descriptors lie above those that pass the filter because programs mostly have these.
@@ -86,16 +92,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             })
         }
     };
-    let limit = Duration::from_millis(args.milliseconds);
-    let (mut made, mut batch, mut took) = (0, BEFORE.min(args.most), Duration::ZERO);
     // A body of a millisecond has no use for many rounds before.
-    rounds(if errors.is_empty() { 1 } else { batch });
-    while took < limit && made < args.most {
+    let mut batch = if errors.is_empty() { 1 } else { BEFORE };
+    rounds(batch);
+    let start = Instant::now();
+    rounds(batch);
+    let took = start.elapsed().max(Duration::from_nanos(1));
+    let limit = Duration::from_millis(args.milliseconds);
+    batch = batch.saturating_mul(BATCH.as_nanos() as u64 / took.as_nanos() as u64);
+    batch = batch.clamp(1, args.most / BATCHES);
+    let (mut times, start) = (Vec::new(), Instant::now());
+    while times.len() < 3 || (start.elapsed() < limit && times.len() < BATCHES as usize) {
         let start = Instant::now();
         rounds(batch);
-        took += start.elapsed();
-        made += batch;
-        batch = (2 * batch).min(args.most);
+        times.push(start.elapsed().as_secs_f64() * 1e9 / batch as f64);
     }
     drop(rounds);
     drop(stop);
@@ -104,8 +114,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let _ = second.join();
     }
     let made = Made {
-        nanoseconds: took.as_secs_f64() * 1e9 / made.max(1) as f64,
-        rounds: made,
+        rounds: batch * times.len() as u64,
+        nanoseconds: median(times),
         errors,
     };
     eprintln!("{}", serde_json::to_string(&made)?);

@@ -39,7 +39,7 @@ pub(crate) struct Args {
     #[arg(long)]
     commands: bool,
     /// How many rounds, of a plain run and one under pcache.
-    #[arg(long, value_name = "N", default_value_t = 5)]
+    #[arg(long, value_name = "N", default_value_t = 3)]
     rounds: usize,
     /// Only calls that programs make often.
     #[arg(long)]

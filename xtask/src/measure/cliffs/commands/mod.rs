@@ -19,7 +19,7 @@ use super::results::{CommandCost, Results};
 use crate::measure::workloads::measure::measure as measure_command;
 
 /// After this time, a command gets no further rounds.
-const ENOUGH: Duration = Duration::from_secs(12);
+const ENOUGH: Duration = Duration::from_secs(4);
 
 /// Measures all commands that are asked for and there.
 ///
@@ -48,14 +48,17 @@ pub(super) fn measure(
             continue;
         }
         match place.measure(command, rounds) {
-            Ok(cost) => results.commands.push(cost),
-            Err(error) => results
-                .absent
-                .push((command.name.into(), format!("{error:#}"))),
+            Ok(cost) => {
+                eprintln!("{:5.2}x  {}", cost.ratio(), cost.name);
+                results.commands.push(cost);
+            }
+            Err(error) => {
+                let why = format!("{error:#}");
+                eprintln!("{}: {why}", command.name);
+                results.absent.push((command.name.into(), why));
+            }
         }
-        eprint!(".");
     }
-    eprintln!();
     Ok(())
 }
 
