@@ -210,6 +210,12 @@ fn call(dice: &mut Dice, is_root: bool) -> String {
 
 /// Calls on names behind a link, which is often made first.
 fn through_links(dice: &mut Dice) -> Vec<String> {
+    if dice.chance(15) {
+        // The link is made here, and the file is there before it.
+        return ["relink n0 work/l", "getxattr work/l user.a"]
+            .map(String::from)
+            .into();
+    }
     let mut calls = Vec::new();
     if dice.chance(70) {
         calls.push(format!("relink {} work/l", link_target(dice)));
