@@ -105,7 +105,23 @@ const SIGNAL: &str = "a signal may reach others";
 const ASKED: &str = "logged; the tracer asks the same question once more";
 
 /// The same for commands.
-const WHY_COMMANDS: &[(&str, &str)] = &[];
+const WHY_COMMANDS: &[(&str, &str)] = &[
+    ("dd", AFTER_READ),
+    ("tee", AFTER_READ),
+    ("touch", CHANGES),
+    ("chmod", CHANGES),
+    ("chown", CHANGES),
+    ("rm", CHANGES),
+    ("cp", CHANGES),
+    ("mktemp", CHANGES),
+    ("ls", "two extended attributes of each file: each stops"),
+    ("sh: read lines", INPUT),
+    ("bash: here strings", INPUT),
+    ("bash: read lines of a pipe", INPUT),
+    ("sh: append lines", CHANGES),
+];
+
+const AFTER_READ: &str = "a write after a read of a file stops, and so does a long one";
 
 /// Makes the page.
 ///
