@@ -167,13 +167,12 @@ impl Session {
             }),
             Errno::PERM => {
                 let is_special = |it: &Named| {
-                    call.contains("xattr") && !it.is(is_regular)
+                    call.contains("xattr") && !it.is(is_regular) && !it.is(is_directory)
                         || call.starts_with("link") && it.is(is_directory)
                         || it.is_protected()
                 };
-                // Rights decide which owners and which attributes may be set.
-                let of_rights = ["chown", "fchown", "lchown", "fchownat"].contains(&call)
-                    || call.contains("xattr");
+                // Rights decide which owners may be set.
+                let of_rights = ["chown", "fchown", "lchown", "fchownat"].contains(&call);
                 let of_others = || of_rights || named.iter().any(Named::is_of_somebody_else);
                 named.iter().any(is_special) || !is_privileged() && of_others()
             }

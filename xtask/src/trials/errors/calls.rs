@@ -283,8 +283,12 @@ pub(super) fn reason_against(spec: &Spec, error: &str) -> Option<&'static str> {
     }) || OF_SYSTEM.contains(&spec.name);
     let of_rights = matches!(error, "EPERM" | "ESRCH") && of_system
         || !names_file && matches!(error, "EPERM" | "EACCES" | "ESRCH");
+    // Without privileges, rights decide who may own a file, and whether a program may be executed.
+    let of_user = error == "EPERM"
+        && !rustix::process::geteuid().is_root()
+        && (spec.name.contains("chown") || spec.name.starts_with("execve"));
     // A new task is permitted but for special demands.
-    (of_rights && !matches!(spec.name, "fork" | "vfork" | "clone" | "clone3"))
+    ((of_rights || of_user) && !matches!(spec.name, "fork" | "vfork" | "clone" | "clone3"))
         .then_some("follows from the rights in the key, or from the process that is named")
 }
 
