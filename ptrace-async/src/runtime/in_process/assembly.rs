@@ -259,7 +259,7 @@ ptrace_async_in_process_noted:
     je 59f
     cmpl $0, {loader}(%r11)
     jne 59f
-    // What only looks at something is not logged.
+    // Calls that only look at something are not logged.
     cmp ${link}, %ecx
     je 55f
     cmp ${metadata}, %ecx
