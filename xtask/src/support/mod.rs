@@ -8,4 +8,5 @@ pub(crate) mod pcache;
 pub(crate) mod published;
 pub(crate) mod totals;
 pub(crate) mod tree;
+pub(crate) mod workers;
 pub(crate) mod workspace;

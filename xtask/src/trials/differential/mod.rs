@@ -38,6 +38,7 @@ use std::time::{Duration, Instant, SystemTime};
 use anyhow::{Context, bail, ensure};
 
 use crate::support::pcache::{self, Build};
+use crate::support::workers::in_parallel;
 
 use crate::support::tree::arena::{Arena, Side};
 use case::Case;
@@ -384,35 +385,20 @@ fn campaign(
         .max(1);
     let next = AtomicU64::new(0);
     let summary = Mutex::new(Summary::default());
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs)
-            .map(|worker| {
-                let (next, summary) = (&next, &summary);
-                scope.spawn(move || -> anyhow::Result<()> {
-                    let mut arena =
-                        Arena::new(scratch.join(format!("w{worker}")))?.moving(args.moving);
-                    if cases.selection.mounts() {
-                        mount_apart().context("mounting for this thread alone")?;
-                        arena = arena.with_small_disk()?;
-                    }
-                    while let Some((name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        if lock(summary).failed.len() >= most_failures {
-                            break;
-                        }
-                        one_case(args, pcache, &arena, &name, &case, summary)
-                            .with_context(|| format!("checking {name}"))?;
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(result) => result?,
-                Err(_) => bail!("a worker panicked"),
-            }
+    in_parallel(jobs, |worker| {
+        let mut arena = Arena::new(scratch.join(format!("w{worker}")))?.moving(args.moving);
+        if cases.selection.mounts() {
+            mount_apart().context("mounting for this thread alone")?;
+            arena = arena.with_small_disk()?;
         }
-        anyhow::Ok(())
+        while let Some((name, case)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
+            if lock(&summary).failed.len() >= most_failures {
+                break;
+            }
+            one_case(args, pcache, &arena, &name, &case, &summary)
+                .with_context(|| format!("checking {name}"))?;
+        }
+        Ok(())
     })?;
     Ok(summary
         .into_inner()

@@ -22,10 +22,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, ensure};
 use ptrace_async::syscall::errno;
 
 use crate::support::pcache::{self, Build};
+use crate::support::workers::in_parallel;
 use calls::{Call, NEVER_MADE, reason_against};
 use trial::{Place, Subject, Verdict};
 
@@ -210,44 +211,30 @@ fn all(
         .max(1);
     let next = AtomicUsize::new(0);
     let summary = Mutex::new(Summary::default());
-    std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs)
-            .map(|worker| {
-                let (next, summary) = (&next, &summary);
-                scope.spawn(move || -> anyhow::Result<()> {
-                    let place = Place::new(&scratch.join(format!("w{worker}")), helper)?;
-                    // All pairs of a call at one place, where it runs plainly once.
-                    while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
-                        let of_call = pairs.iter().filter(|pair| std::ptr::eq(pair.call, call));
-                        let mut plain = BTreeMap::new();
-                        for pair in of_call {
-                            let is_warm = pair.way == Way::Patched;
-                            let plain = match plain.entry(is_warm) {
-                                Entry::Occupied(entry) => entry.into_mut(),
-                                Entry::Vacant(entry) => entry.insert(place.plain(call, is_warm)?),
-                            };
-                            let subject = Subject {
-                                pcache: program.to_owned(),
-                                interception: pair.way.interception().to_owned(),
-                                defect: args.defect.clone(),
-                            };
-                            let verdict = place
-                                .attempt(&subject, call, pair.error, is_warm, plain)
-                                .with_context(|| describe(pair))?;
-                            note(summary, pair, verdict);
-                        }
-                    }
-                    Ok(())
-                })
-            })
-            .collect();
-        for worker in workers {
-            match worker.join() {
-                Ok(result) => result?,
-                Err(_) => bail!("a worker panicked"),
+    in_parallel(jobs, |worker| {
+        let place = Place::new(&scratch.join(format!("w{worker}")), helper)?;
+        // All pairs of a call at one place, where it runs plainly once.
+        while let Some(call) = calls.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let of_call = pairs.iter().filter(|pair| std::ptr::eq(pair.call, call));
+            let mut plain = BTreeMap::new();
+            for pair in of_call {
+                let is_warm = pair.way == Way::Patched;
+                let plain = match plain.entry(is_warm) {
+                    Entry::Occupied(entry) => entry.into_mut(),
+                    Entry::Vacant(entry) => entry.insert(place.plain(call, is_warm)?),
+                };
+                let subject = Subject {
+                    pcache: program.to_owned(),
+                    interception: pair.way.interception().to_owned(),
+                    defect: args.defect.clone(),
+                };
+                let verdict = place
+                    .attempt(&subject, call, pair.error, is_warm, plain)
+                    .with_context(|| describe(pair))?;
+                note(&summary, pair, verdict);
             }
         }
-        anyhow::Ok(())
+        Ok(())
     })?;
     Ok(summary
         .into_inner()

@@ -1,0 +1,26 @@
+//! Threads that share work.
+
+use anyhow::bail;
+
+/// Calls `work` on so many threads at the same time, with their numbers, and waits for them.
+///
+/// # Errors
+/// The first error of a thread, or a panic.
+pub(crate) fn in_parallel(
+    jobs: usize,
+    work: impl Fn(usize) -> anyhow::Result<()> + Sync,
+) -> anyhow::Result<()> {
+    let work = &work;
+    std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..jobs)
+            .map(|number| scope.spawn(move || work(number)))
+            .collect();
+        for thread in threads {
+            match thread.join() {
+                Ok(result) => result?,
+                Err(_) => bail!("a worker panicked"),
+            }
+        }
+        Ok(())
+    })
+}
