@@ -368,6 +368,23 @@ pub(crate) fn limits_memory(tid: Tid) -> bool {
     limit.rlim_cur != libc::RLIM64_INFINITY
 }
 
+/// The clock that gives files their times, in nanoseconds since the epoch.
+pub(crate) fn file_time() -> i64 {
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: the kernel writes one structure.
+    let result = unsafe { libc::clock_gettime(libc::CLOCK_REALTIME_COARSE, &raw mut now) };
+    match result {
+        0 => now
+            .tv_sec
+            .saturating_mul(1_000_000_000)
+            .saturating_add(now.tv_nsec),
+        _ => i64::MIN,
+    }
+}
+
 /// Our own thread id.
 pub(crate) fn own_tid() -> Tid {
     // SAFETY: gettid has no preconditions.

@@ -54,13 +54,25 @@ pub(crate) const STATX: u8 = 0xc0;
 /// Registers a descriptor with epoll(7), which fails for files and directories.
 pub(crate) const EPOLL: u8 = 0xd0;
 
+/// Writes in another way than write(2). Performed only to files that the process made, and logged
+/// without the bytes.
+pub(crate) const OUTPUT: u8 = 0xe0;
+/// Asks for an extended attribute. Logged, with its name, if there is none.
+pub(crate) const ATTRIBUTE: u8 = 0xf0;
+
 /// The longest write in bytes that is performed: the room of one log entry.
-pub(crate) const MOST_WRITTEN: usize = PATH_MAX;
+pub(crate) const MOST_WRITTEN: usize = 4 * PATH_MAX;
+/// The room of an attribute's name with its NUL (`XATTR_NAME_MAX` of linux/limits.h).
+pub(crate) const MOST_NAMED: usize = 256;
 
 /// The calls that are performed, with their classes.
-const PERFORMED_AS: [(i64, u8); 31] = [
+const PERFORMED_AS: [(i64, u8); 37] = [
     (libc::SYS_read, READ | MAY_WAIT),
     (libc::SYS_write, WRITE | MAY_WAIT),
+    (libc::SYS_readv, READ | MAY_WAIT),
+    (libc::SYS_writev, OUTPUT),
+    (libc::SYS_pwrite64, OUTPUT),
+    (libc::SYS_getdents64, READ),
     (libc::SYS_lseek, SEEK),
     (libc::SYS_open, OPEN | 1),
     (libc::SYS_openat, OPEN | 2),
@@ -76,6 +88,8 @@ const PERFORMED_AS: [(i64, u8); 31] = [
     (libc::SYS_statx, STATX | RESULT | 2),
     (libc::SYS_fstat, METADATA),
     (libc::SYS_statfs, LINK | RESULT | 1),
+    (libc::SYS_getxattr, ATTRIBUTE | 1),
+    (libc::SYS_lgetxattr, ATTRIBUTE | 1),
     (libc::SYS_dup, WHATEVER),
     (libc::SYS_dup2, WHATEVER),
     (libc::SYS_dup3, WHATEVER),
@@ -127,7 +141,7 @@ pub(crate) fn path_argument(nr: u64) -> Option<usize> {
 /// Whether a call that returned this value must not be made again.
 pub(crate) fn must_not_repeat(nr: u64, value: i64) -> bool {
     match class(nr).map(|class| class & KIND) {
-        Some(WHATEVER | FACT | COMMAND | READ | WRITE) => true,
+        Some(WHATEVER | FACT | COMMAND | READ | WRITE | OUTPUT) => true,
         Some(OPEN) => value >= 0 || value == i64::from(-libc::EINTR),
         Some(PAIR) => value == 0,
         _ => false,
@@ -142,6 +156,30 @@ pub(crate) fn makes_pair(nr: u64) -> bool {
 /// Whether a call writes bytes, which are logged with it.
 pub(crate) fn writes(nr: u64) -> bool {
     class(nr).is_some_and(|class| class & KIND == WRITE)
+}
+
+/// Whether a call may close descriptors, or make some lead elsewhere.
+pub(crate) fn replaces_descriptors(nr: u64) -> bool {
+    matches!(
+        nr.cast_signed(),
+        libc::SYS_close
+            | libc::SYS_close_range
+            | libc::SYS_dup
+            | libc::SYS_dup2
+            | libc::SYS_dup3
+            | libc::SYS_fcntl
+            | libc::SYS_unshare
+    )
+}
+
+/// Whether a call lists a directory. Its fourth argument is then the directory's change time.
+pub(crate) fn lists(nr: u64) -> bool {
+    nr == libc::SYS_getdents64.cast_unsigned()
+}
+
+/// Whether the name of an attribute is logged after the path.
+pub(crate) fn names_attribute(nr: u64) -> bool {
+    class(nr).is_some_and(|class| class & KIND == ATTRIBUTE)
 }
 
 /// The class of each call by number, as tracees map it.

@@ -36,7 +36,10 @@ const MOST_LOGGED: usize = 1 << 16;
 
 /// Whether an unstopped call writes.
 fn writes(nr: u64) -> bool {
-    nr.cast_signed() == libc::SYS_write
+    matches!(
+        nr.cast_signed(),
+        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64
+    )
 }
 
 /// Returns the bytes that a call wrote, as far as they were logged.
@@ -229,6 +232,25 @@ impl Session {
         is_known
     }
 
+    /// Compares the change time of a directory with the time that it had when it was listed.
+    fn compare_listed(&mut self, tid: Tid, unit: UnitId, call: &UnstoppedCall) {
+        let Some(then) = call.changed_at() else {
+            return;
+        };
+        let file = self.model.file(tid, call.invocation().args[0] as i32);
+        let Some(path) = file.and_then(|file| file.path.clone()) else {
+            return;
+        };
+        let changed = |stat: rustix::fs::Stat| {
+            let nanoseconds = stat.st_ctime.saturating_mul(1_000_000_000);
+            nanoseconds.saturating_add(stat.st_ctime_nsec as i64)
+        };
+        if rustix::fs::stat(&*path).map(changed) != Ok(then) {
+            let reason = format!("{} changed while it was listed", path.display());
+            self.mark_uncacheable(unit, reason, true);
+        }
+    }
+
     fn apply_logged(&mut self, tid: Tid, call: &UnstoppedCall) {
         let unit = match self.tasks.get(tid) {
             Some(task) if !task.skipped => task.unit,
@@ -244,6 +266,7 @@ impl Session {
             return;
         }
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
+        self.compare_listed(tid, unit, call);
         let entry = self.model.entry(tid, &call.invocation(), call, &mut events);
         let mut unwritten = None;
         if let Some(pending) = entry.pending {

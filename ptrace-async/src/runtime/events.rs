@@ -13,6 +13,7 @@ use super::slot::{Nested, PathPrefix, Slot, StopPoint};
 use crate::event::Tid;
 use crate::filter::ARCH_X86_64;
 use crate::sys::{self, Resume, SyscallInfo, Waited};
+use crate::unstopped::replaces_descriptors;
 
 /// The `CLONE_*` flags of the call a task is in, at its fork event.
 fn clone_flags(tid: Tid, event: i32) -> u64 {
@@ -154,6 +155,9 @@ impl Shared {
                 sp,
             }) => {
                 let reason = self.entry_reason(slot, seccomp, (arch, nr, &args))?;
+                if replaces_descriptors(nr) || arch != ARCH_X86_64 {
+                    slot.space.borrow().in_process.forget_descriptors();
+                }
                 if let EntryReason::ByFilter = reason {
                     self.prepare_entry(slot, arch, nr, &args);
                 }

@@ -2,7 +2,7 @@
 
 use std::rc::{Rc, Weak};
 
-use super::in_process::UnstoppedCalls;
+use super::in_process::{OUTPUTS, OWN, READS, UnstoppedCalls};
 use super::shared::Handle;
 use super::slot::Slot;
 use super::space::Space;
@@ -38,6 +38,40 @@ impl Handle {
             && let Some(mapped) = &*slot.space.borrow().in_process.mapped.borrow()
         {
             mapped.log.forgo_lookups();
+        }
+    }
+
+    /// Needs no more reports of reads of this descriptor: its file is known. Without a stop they
+    /// are performed and not logged, until the descriptor is closed or replaced.
+    pub fn forgo_reads(&self, tid: Tid, descriptor: i32) {
+        self.know(tid, descriptor, READS, false);
+    }
+
+    /// Needs no bytes of writes to this descriptor, which the task has just made, and no reads of
+    /// it: the process made its file, and no other name leads there. Writes of any length are then
+    /// performed without a stop and logged without the bytes, until the descriptor is closed or
+    /// replaced.
+    pub fn forgo_written_bytes(&self, tid: Tid, descriptor: i32) {
+        self.know(tid, descriptor, OWN | OUTPUTS, true);
+    }
+
+    fn know(&self, tid: Tid, descriptor: i32, what: u8, new: bool) {
+        let slot = self.shared.slots.borrow().get(&tid).cloned();
+        if let Some(slot) = slot.filter(|slot| !slot.partial_sharer.get()) {
+            slot.space.borrow().in_process.know(descriptor, what, new);
+        }
+    }
+
+    /// Needs all reads and written bytes again, of all tasks.
+    pub fn report_all_transfers(&self) {
+        for space in self
+            .shared
+            .patched
+            .borrow()
+            .iter()
+            .filter_map(Weak::upgrade)
+        {
+            space.in_process.forget_descriptors();
         }
     }
 

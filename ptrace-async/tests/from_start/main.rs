@@ -7,6 +7,8 @@ mod calls;
 mod clocks;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../in_process/descriptors.rs"]
+mod descriptors;
 #[path = "../in_process/limits.rs"]
 mod limits;
 #[path = "../in_process/processes.rs"]

@@ -361,7 +361,7 @@ fn statx_is_logged_with_its_path() {
         }"#,
         &[],
     );
-    let run = compare(&[built.path()], 8000);
+    let run = compare(&[built.path()], 6000);
     assert_eq!(run.marked("absent/").len(), 3000);
     assert!(run.stops < 400, "{}", run.stops);
 }

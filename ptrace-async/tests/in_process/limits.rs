@@ -151,7 +151,7 @@ fn a_program_that_overwrites_its_log_is_detected() {
             warm();
             for (int i = 0; i < 10; i++) make("before/", i);
             /* Where the entries are. */
-            memset(*(char **)0x7e9000002000 + 384, 0xff, 1000);
+            memset(*(char **)0x7e9000002000 + 704, 0xff, 1000);
             for (int i = 0; i < 10; i++) make("meanwhile/", i);
             mkdir("directory", 0777);
             for (int i = 0; i < 100; i++) make("after/", i);

@@ -7,6 +7,7 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+mod descriptors;
 mod late;
 mod limits;
 mod processes;

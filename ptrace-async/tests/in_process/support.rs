@@ -2,7 +2,7 @@
 //! seen of them.
 
 use std::cell::RefCell;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::rc::Rc;
 
@@ -16,7 +16,12 @@ use ptrace_async::runtime::{
     Tracee, UnstoppedCalls,
 };
 
-pub(crate) const LOOKUPS: [i64; 30] = [
+pub(crate) const LOOKUPS: [i64; 35] = [
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_getdents64,
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
     libc::SYS_statx,
     libc::SYS_read,
     libc::SYS_write,
@@ -49,7 +54,9 @@ pub(crate) const LOOKUPS: [i64; 30] = [
     libc::SYS_getrandom,
 ];
 
-const WITH_PATH: [i64; 6] = [
+const WITH_PATH: [i64; 8] = [
+    libc::SYS_getxattr,
+    libc::SYS_lgetxattr,
     libc::SYS_open,
     libc::SYS_readlink,
     libc::SYS_access,
@@ -67,7 +74,10 @@ const WITH_PATH_AFTER_DIRECTORY: [i64; 6] = [
     libc::SYS_newfstatat,
 ];
 
-const OF_DESCRIPTOR: [i64; 10] = [
+const OF_DESCRIPTOR: [i64; 13] = [
+    libc::SYS_writev,
+    libc::SYS_pwrite64,
+    libc::SYS_getdents64,
     libc::SYS_read,
     libc::SYS_write,
     libc::SYS_lseek,
@@ -80,7 +90,8 @@ const OF_DESCRIPTOR: [i64; 10] = [
     libc::SYS_ioctl,
 ];
 
-pub(crate) const OPENS: [i64; 2] = [libc::SYS_open, libc::SYS_openat];
+/// Calls that make a descriptor.
+pub(crate) const OPENS: [i64; 3] = [libc::SYS_open, libc::SYS_openat, libc::SYS_dup];
 
 /// A lookup, without what differs from run to run.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -109,6 +120,11 @@ impl Lookup {
         let path = memory.read_c_string(call.args[usize::from(at)], 8192);
         let path = match nr {
             libc::SYS_write => Some(written(&call, memory)),
+            libc::SYS_getxattr | libc::SYS_lgetxattr => path.ok().map(|mut path| {
+                path.push(0);
+                path.extend(memory.read_c_string(call.args[1], 256).unwrap_or_default());
+                path
+            }),
             _ => path.ok().filter(|_| has_path),
         };
         let number = |index: usize| call.args[index] as i32;
@@ -160,6 +176,13 @@ pub(crate) struct Run {
     pub(crate) stops: u64,
     /// Descriptors that were opened, and not closed since.
     pub(crate) open: BTreeSet<i64>,
+    /// Descriptors of files that a process opened for reading only: nothing about them needs to be
+    /// reported.
+    pub(crate) own: BTreeSet<(Tid, i32)>,
+    /// The process of each task.
+    pub(crate) processes: BTreeMap<Tid, Tid>,
+    /// The change times of directories that were listed without a stop.
+    pub(crate) listed: Vec<i64>,
     /// Descriptors that were opened again before their close was reported.
     pub(crate) clashes: usize,
     /// Clock reads through the vdso, and by system calls.
@@ -170,17 +193,59 @@ pub(crate) struct Run {
 }
 
 impl Run {
-    pub(crate) fn opened(&mut self, value: i64) {
-        if value >= 0 && !self.open.insert(value) {
+    fn process(&self, tid: Tid) -> Tid {
+        self.processes.get(&tid).copied().unwrap_or(tid)
+    }
+
+    /// An open has returned this value. Its lookup was the last of its task. Returns whether it
+    /// has made a file.
+    pub(crate) fn opened(&mut self, tid: Tid, value: i64) -> bool {
+        if value < 0 {
+            return false;
+        }
+        if !self.open.insert(value) {
             self.clashes += 1;
         }
+        let mut lookups = self.lookups.iter().rev();
+        let last = lookups.find(|(task, _)| *task == tid);
+        let changes = libc::O_ACCMODE | libc::O_CREAT | libc::O_TRUNC | libc::O_PATH;
+        let is_known = |last: &Lookup| self.own.contains(&(self.process(tid), last.fd));
+        let flags = match last {
+            Some((_, last)) if last.nr == libc::SYS_dup && !is_known(last) => changes,
+            Some((_, last)) => last.flags,
+            None => changes,
+        };
+        if flags & changes == 0 {
+            self.own.insert((self.process(tid), value as i32));
+        }
+        last.is_some_and(|(_, last)| last.nr != libc::SYS_dup) && flags & libc::O_CREAT != 0
     }
 
     pub(crate) fn note(&mut self, tid: Tid, lookup: Lookup) {
-        if lookup.nr == libc::SYS_close {
-            self.open.remove(&i64::from(lookup.fd));
+        let is_own = self.own.contains(&(self.process(tid), lookup.fd));
+        let says_nothing = match lookup.nr {
+            libc::SYS_read | libc::SYS_fstat => true,
+            libc::SYS_newfstatat | libc::SYS_statx => {
+                lookup.flags & libc::AT_EMPTY_PATH != 0 && lookup.path.as_deref() == Some("")
+            }
+            _ => false,
+        };
+        match lookup.nr {
+            libc::SYS_close => {
+                self.open.remove(&i64::from(lookup.fd));
+                self.own.remove(&(self.process(tid), lookup.fd));
+            }
+            libc::SYS_dup2 if is_own => {
+                self.own.insert((self.process(tid), lookup.flags));
+            }
+            libc::SYS_dup2 => {
+                self.own.remove(&(self.process(tid), lookup.flags));
+            }
+            _ => {}
         }
-        self.lookups.push((tid, lookup));
+        if !(is_own && says_nothing) {
+            self.lookups.push((tid, lookup));
+        }
     }
 
     pub(crate) fn end(&self) -> Seen {
@@ -212,6 +277,8 @@ impl Run {
 pub(crate) enum How {
     Stops,
     InProcess,
+    /// In process, without reads and written bytes that are not needed.
+    Forgoes,
 }
 
 pub(crate) type Shared = Rc<RefCell<Run>>;
@@ -228,11 +295,13 @@ pub(crate) fn take(run: &Shared, tid: Tid, calls: UnstoppedCalls) {
                     }
                 }
                 run.logged += 1;
+                run.listed.extend(call.changed_at());
                 let lookup = Lookup::of(call.invocation(), &call);
-                if OPENS.contains(&lookup.nr) {
-                    run.opened(call.value());
-                }
+                let opens = OPENS.contains(&lookup.nr);
                 run.note(tid, lookup);
+                if opens {
+                    run.opened(tid, call.value());
+                }
             }
         }
         UnstoppedCalls::Lost => run.lost += 1,
@@ -263,8 +332,20 @@ pub(crate) async fn prehook(
         run.borrow_mut().note(tracee.tid(), lookup);
         return match how {
             How::InProcess => tracee.perform_in_process().await.map(Ok),
+            How::Forgoes => {
+                let tracee = tracee.perform_in_process().await?;
+                let fd = call.args[0] as i32;
+                let is_open = std::fs::exists(format!("/proc/{}/fd/{fd}", tracee.tid()));
+                if nr == libc::SYS_read && is_open.expect("/proc") {
+                    tracee.handle().forgo_reads(tracee.tid(), fd);
+                }
+                Ok(Ok(tracee))
+            }
             How::Stops => Ok(Ok(tracee)),
         };
+    }
+    if nr == libc::SYS_link {
+        tracee.handle().report_all_transfers();
     }
     // All logs are read before a call that changes names.
     if matches!(
@@ -282,9 +363,18 @@ pub(crate) fn everywhere(handle: &Handle, run: &Shared) {
     }
 }
 
+fn process_of(tid: Tid) -> Option<Tid> {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).ok()?;
+    let mut lines = status.lines();
+    lines.find_map(|line| line.strip_prefix("Tgid:")?.trim().parse().ok())
+}
+
 pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
     let (handle, mut tid) = (tracee.handle(), tracee.tid());
     let is_first = tracee.parent().is_none();
+    if let Some(process) = process_of(tid) {
+        run.borrow_mut().processes.insert(tid, process);
+    }
     let mut running = tracee.resume();
     loop {
         let mut stop = running.stop().await;
@@ -303,7 +393,7 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
                 run.borrow_mut().logged = 0;
             }
             let counts_clocks =
-                crate::FROM_START && how == How::InProcess && tracee.perform_in_process();
+                crate::FROM_START && how != How::Stops && tracee.perform_in_process();
             if !counts_clocks {
                 tracee.hide_vdso();
             }
@@ -322,7 +412,11 @@ pub(crate) async fn follow(tracee: Tracee<Started>, how: How, run: Shared) {
             };
         }
         if let Stop::Posthook(tracee) = &stop {
-            run.borrow_mut().opened(tracee.value());
+            let value = tracee.value();
+            let made = run.borrow_mut().opened(tid, value);
+            if made && how == How::Forgoes {
+                handle.forgo_written_bytes(tid, value as i32);
+            }
         }
         if let Stop::Prehook(tracee) = stop {
             let opens = OPENS.contains(&tracee.invocation().nr.cast_signed());

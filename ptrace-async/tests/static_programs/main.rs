@@ -5,6 +5,8 @@
 mod calls;
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../in_process/descriptors.rs"]
+mod descriptors;
 #[path = "../in_process/processes.rs"]
 mod processes;
 #[path = "../in_process/signals.rs"]

@@ -16,6 +16,7 @@ use ptrace_async::event::{FileKind, IoEvent, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::Pending;
+use rustix::fs::Stat;
 use smallvec::SmallVec;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -65,6 +66,33 @@ impl Session {
         if !self.is_own(unit, file) {
             self.mark_uncacheable(unit, "maps an inherited file into writable memory", true);
         }
+    }
+
+    /// Whether a call has opened, for its unit to write, a plain file without other names.
+    pub(crate) fn has_made_output(
+        &self,
+        tid: Tid,
+        call: &Invocation,
+        value: i64,
+        before: &Before,
+    ) -> bool {
+        let opens = matches!(
+            call.nr.cast_signed(),
+            libc::SYS_open | libc::SYS_creat | libc::SYS_openat | libc::SYS_openat2
+        );
+        let Some((resource, initial)) = before.first().filter(|_| opens && value >= 0) else {
+            return false;
+        };
+        let is_plain = |stat: &Stat| is_regular(stat) && stat.st_nlink == 1;
+        let unit = self.unit_of(tid);
+        let file = i32::try_from(value).ok();
+        let file = file.and_then(|fd| self.model.file(tid, fd));
+        initial.as_deref().is_none_or(is_plain)
+            && unit.zip(file).is_some_and(|(unit, file)| {
+                file.writable
+                    && self.is_own(unit, file)
+                    && self.descriptions.resource(file.id) == Some(resource)
+            })
     }
 
     /// Returns the file that a write goes to, if the unit opened it itself.

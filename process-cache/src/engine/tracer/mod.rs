@@ -63,6 +63,16 @@ pub struct Tracer {
     pub filtered: bool,
 }
 
+/// Whether a call reads from a descriptor, at its position.
+fn reads(call: &Invocation) -> bool {
+    matches!(call.nr.cast_signed(), libc::SYS_read | libc::SYS_readv)
+}
+
+/// Whether a call gives a file another name.
+fn makes_link(call: &Invocation) -> bool {
+    matches!(call.nr.cast_signed(), libc::SYS_link | libc::SYS_linkat)
+}
+
 impl Tracer {
     /// Follows one task from its first stop to its end.
     pub async fn follow(self, tracee: Tracee<Started>) {
@@ -358,6 +368,14 @@ impl Tracer {
                 *making = Some(call);
                 shows_result |= session.awaits_task(&call, &tracee);
             }
+            if reads(&call) && session.model.file(tid, call.args[0] as i32).is_some() {
+                // It has been recorded what can be read there.
+                self.handle.forgo_reads(tid, call.args[0] as i32);
+            }
+            if makes_link(&call) {
+                // What is written to one name can be seen under the other from now on.
+                self.handle.report_all_transfers();
+            }
             pending = session.write_own(tid, &call, entry.pending, &tracee);
             shows_result |= session.must_see_result(tid, &call);
         }
@@ -460,6 +478,7 @@ impl Tracer {
             }
         }
         if let Some(AwaitedCall {
+            call,
             pending: Some(pending),
             before,
             ..
@@ -474,6 +493,9 @@ impl Tracer {
             let read = |ranges: &[(u64, u64)]| tracee.read_ranges(ranges);
             for event in events {
                 session.apply(tid, &before, event, &read);
+            }
+            if session.has_made_output(tid, &call, tracee.value(), &before) {
+                self.handle.forgo_written_bytes(tid, tracee.value() as i32);
             }
             session.lookups.end_change(tid);
             session.settle_outputs();

@@ -2,12 +2,13 @@
 #![expect(unsafe_code, reason = "assembly")]
 
 use super::layout::{
-    ARENA_LEN, CLASSES, CODE_LEN, DATA, ENTRY, Header, LIBRARIES, LIBRARY_LEN, LOG, LOGS, PAGE,
-    START_WORDS,
+    ARENA_LEN, CLASSES, CODE_LEN, DATA, DESCRIPTORS, ENTRY, Header, LIBRARIES, LIBRARY_LEN, LOG,
+    LOGS, OUTPUTS, OWN, PAGE, READS, START_WORDS, WITHOUT_BYTES,
 };
 use crate::unstopped::{
-    COMMAND, COUNT, EPOLL, FACT, KIND, LINK, MAY_WAIT, METADATA, METADATA_AT, MOST_WRITTEN, OPEN,
-    PAIR, PASSING, PATH_IN, PATH_MAX, READ, RESULT, SEEK, STATX, WHATEVER, WRITE,
+    ATTRIBUTE, COMMAND, COUNT, EPOLL, FACT, KIND, LINK, MAY_WAIT, METADATA, METADATA_AT,
+    MOST_NAMED, MOST_WRITTEN, OPEN, OUTPUT, PAIR, PASSING, PATH_IN, PATH_MAX, READ, RESULT, SEEK,
+    STATX, WHATEVER, WRITE,
 };
 
 /// How often the lock is tried.
@@ -53,14 +54,15 @@ ptrace_async_in_process_begin:
     movabs ${classes}, %r11
     cmpb $0, (%r11, %rax)
     je 90f
-    // Reads of standard streams stop, since what is there is asked for before it
-    // is read; those of 3 to 5 and 255 pass everywhere.
+    // Reads of 3 to 5 and 255 pass everywhere.
     test %eax, %eax
     jne 16f
-    cmp $6, %edi
-    jb 90f
     cmp $255, %edi
     je 90f
+    cmp $6, %edi
+    jae 16f
+    cmp $3, %edi
+    jae 90f
 16: movabs ${log}, %r11
     mov (%r11), %r11
     // The first log stands for "no log": nothing is logged in it.
@@ -102,6 +104,24 @@ ptrace_async_in_process_loader_saved:
     movabs ${classes}, %rcx
     movzbl (%rcx, %rax), %ecx
     mov %ecx, {class}(%r11)
+    // What is known of the descriptor, if the first argument is one.
+    xor %ecx, %ecx
+    cmp ${descriptors}, %edi
+    jae 10f
+    mov %edi, %ecx
+    movzbl {known}(%r11, %rcx), %ecx
+10: mov %ecx, {known_here}(%r11)
+    // The first read of a standard stream stops, since what is there is asked for
+    // before it is read.
+    cmp $3, %edi
+    jae 11f
+    test ${own_or_reads}, %ecx
+    jnz 11f
+    test %eax, %eax
+    jz 70f
+    cmp ${readv_nr}, %eax
+    je 70f
+11: mov {class}(%r11), %ecx
     cmpl $0, {sharing}(%r11)
     je 67f
     // With threads nothing waits here: it is asked first whether it would.
@@ -111,7 +131,13 @@ ptrace_async_in_process_loader_saved:
     jnz 69f
 67: and ${kind}, %ecx
     cmp ${epoll}, %ecx
+    je 12f
+    cmp ${getdents_nr}, %eax
     jne 20f
+    testl ${reads}, {known_here}(%r11)
+    jnz 20f
+    jmp 13f
+12:
 ptrace_async_in_process_asking:
     // Only files and directories, which cannot be registered.
     mov %edx, %edi
@@ -132,6 +158,24 @@ ptrace_async_in_process_asking:
     cmp ${directory}, %ecx
     je 20f
     jmp 70f
+13: // The names in a directory that has not changed since the process began can be
+    // asked for later.
+    lea {stat}(%r11), %rsi
+    mov $5, %eax
+    syscall
+    movabs ${log}, %r11
+    mov (%r11), %r11
+    mov {rsi}(%r11), %rsi
+    test %eax, %eax
+    mov {nr}(%r11), %rax
+    jnz 70f
+    mov {stat}+{changed_at}(%r11), %rcx
+    imul $1000000000, %rcx, %rcx
+    add {stat}+{changed_at}+8(%r11), %rcx
+    mov %rcx, {changed}(%r11)
+    cmp {begun}(%r11), %rcx
+    jge 70f
+    jmp 20f
 69: mov %edi, {stat}(%r11)
     mov ${pollout}, %edi
     mov ${pollin}, %esi
@@ -201,6 +245,8 @@ ptrace_async_in_process_asked:
     je 21f
     cmp ${seek_kind}, %ecx
     je 19f
+    cmp ${output}, %ecx
+    je 14f
     cmp ${open}, %ecx
     jne 30f
     // openat and open: only for reading
@@ -212,7 +258,13 @@ ptrace_async_in_process_asked:
 25: test ${not_plain}, %esi
     jnz 70f
     jmp 30f
-21: // What was seen in a file is told before the process may change it.
+14: // Of files that the process made, it does not matter what is written.
+    testl ${outputs}, {known_here}(%r11)
+    jz 70f
+    jmp 30f
+21: testl ${outputs}, {known_here}(%r11)
+    jnz 30f
+    // What was seen in a file is told before the process may change it.
     cmpl $0, {observed}(%r11)
     jne 70f
     cmp ${most_written}, %rdx
@@ -243,10 +295,20 @@ ptrace_async_in_process_asked:
     jne 70f
 
 30: // perform it; of a close that is in progress others know
+    mov %esi, %ecx
+    cmp $33, %eax
+    je 18f
+    cmp ${dup3_nr}, %eax
+    je 18f
     cmp $3, %eax
     jne 32f
     lea 1(%rdi), %ecx
     mov %ecx, {closing}(%r11)
+    mov %edi, %ecx
+18: // The descriptor becomes another one.
+    cmp ${descriptors}, %ecx
+    jae 32f
+    movb $0, {known}(%r11, %rcx)
 32: syscall
 ptrace_async_in_process_performed:
     movabs ${log}, %r11
@@ -270,16 +332,22 @@ ptrace_async_in_process_noted:
     je 55f
     cmp ${fact}, %ecx
     je 55f
+    cmp ${attribute}, %ecx
+    je 55f
 59: cmp ${whatever}, %ecx
-    je 40f
+    je 50f
     cmp ${fact}, %ecx
     je 40f
     cmp ${command}, %ecx
-    je 40f
+    je 50f
     cmp ${read_kind}, %ecx
-    je 39f
+    je 52f
     cmp ${write_kind}, %ecx
     je 60f
+    cmp ${output}, %ecx
+    je 75f
+    cmp ${attribute}, %ecx
+    je 77f
     cmp ${seek_kind}, %ecx
     je 34f
     // That a name does not exist is logged for all kinds.
@@ -315,6 +383,51 @@ ptrace_async_in_process_noted:
     jmp 70f
 36: test %edx, %edx
     jg 40f
+    jmp 70f
+
+50: // Of a duplicate the same is known.
+    cmp ${descriptors}, %rax
+    jae 40f
+    mov {nr}(%r11), %rcx
+    cmp $32, %ecx
+    je 51f
+    cmp $33, %ecx
+    je 51f
+    cmp ${dup3_nr}, %ecx
+    je 51f
+    cmp ${fcntl_nr}, %ecx
+    jne 40f
+    test %esi, %esi
+    jz 51f
+    cmp ${dup_fd_cloexec}, %esi
+    jne 40f
+51: mov {known_here}(%r11), %ecx
+    movb %cl, {known}(%r11, %rax)
+    jmp 40f
+
+52: // A read that says nothing new is not logged, unless it fails.
+    test %rax, %rax
+    js 40f
+    mov {known_here}(%r11), %ecx
+    cmpl ${getdents_nr}, {nr}(%r11)
+    je 53f
+    test ${own_or_reads}, %ecx
+    jnz 55f
+    jmp 39f
+53: test ${reads}, %ecx
+    jnz 55f
+    // The names are asked for once.
+    cmp ${descriptors}, %edi
+    jae 40f
+    mov %edi, %ecx
+    orb ${reads}, {known}(%r11, %rcx)
+    jmp 40f
+
+77: // That there is no such attribute.
+    cmp $-61, %rax
+    je 40f
+    cmp $-95, %rax
+    je 40f
     jmp 70f
 
 87: // A part of the path is no directory, or all of it is none and should be one.
@@ -384,7 +497,11 @@ ptrace_async_in_process_noted:
     je 40f
     cmpl $0, {loader}(%r11)
     jne 92f
-    mov %rsi, %rcx
+    cmpl $5, {nr}(%r11)
+    jne 54f
+    testl ${own}, {known_here}(%r11)
+    jnz 55f
+54: mov %rsi, %rcx
 33: mov {mode_at}(%rcx), %ecx
 65: and ${format}, %ecx
     cmp ${regular}, %ecx
@@ -411,6 +528,8 @@ ptrace_async_in_process_noted:
     jne 70f
     cmpl $0, {loader}(%r11)
     jne 92f
+    testl ${own}, {known_here}(%r11)
+    jnz 55f
     jmp 33b
 
 68: // That says nothing.
@@ -432,6 +551,8 @@ ptrace_async_in_process_noted:
     jz 70f
     cmpb $0, (%rsi)
     jne 70f
+    testl ${own}, {known_here}(%r11)
+    jnz 55f
 66: movzwl {statx_mode_at}(%r8), %ecx
     jmp 65b
 
@@ -446,8 +567,21 @@ ptrace_async_in_process_noted:
     mov {class}(%r11), %eax
     and ${kind}, %eax
     cmp ${pair}, %eax
-    jne 46f
+    jne 71f
     mov (%rdi), %rax
+    mov %rax, 40(%rcx)
+    jmp 46f
+71: cmp ${open}, %eax
+    jne 72f
+    // Its reads and its metadata say nothing new.
+    mov {value}(%r11), %rax
+    cmp ${descriptors}, %rax
+    jae 46f
+    movb ${own}, {known}(%r11, %rax)
+    jmp 46f
+72: cmpl ${getdents_nr}, {nr}(%r11)
+    jne 46f
+    mov {changed}(%r11), %rax
     mov %rax, 40(%rcx)
 46: mov {stamp}(%r11), %rax
     mov %rax, 48(%rcx)
@@ -478,7 +612,11 @@ ptrace_async_in_process_noted:
     jnz 42b
     jmp 44f
 43: .byte 0
-44: sub %rcx, %rdi
+44: mov {class}(%r11), %eax
+    and ${kind}, %eax
+    cmp ${attribute}, %eax
+    je 78f
+79: sub %rcx, %rdi
     add $7, %rdi
     and $-8, %rdi
     mov %edi, (%rcx)
@@ -491,6 +629,19 @@ ptrace_async_in_process_logged:
     addq $64, {head}(%r11)
 ptrace_async_in_process_logged_nonsense:
     jmp 55f
+
+78: // The name of the attribute, which the kernel has read too.
+    mov {rsi}(%r11), %rsi
+    mov ${most_named}, %edx
+73: movb (%rsi), %al
+    movb %al, (%rdi)
+    inc %rsi
+    inc %rdi
+    dec %edx
+    jz 79b
+    test %al, %al
+    jnz 73b
+    jmp 79b
 
 60: // A write, which has failed (where it stops, it does so again), or is logged
     // with what it wrote.
@@ -507,6 +658,11 @@ ptrace_async_in_process_logged_nonsense:
     mov {stamp}(%r11), %rdx
     mov %rdx, 48(%rcx)
     lea {path}(%rcx), %rdi
+    testl ${outputs}, {known_here}(%r11)
+    jz 61f
+    // Without the bytes.
+    movl $(1 | {without_bytes}), 4(%rcx)
+    jmp 64f
 61: sub $8, %rax
     jb 62f
     mov (%rsi), %rdx
@@ -523,7 +679,28 @@ ptrace_async_in_process_logged_nonsense:
     dec %rax
     jmp 63b
 64: inc %rdi
-    jmp 44b
+    jmp 79b
+
+75: // Another write to a file that the process made.
+    test %rax, %rax
+    js 70f
+    cmpl ${writev_nr}, {nr}(%r11)
+    jne 40b
+    // Its buffers, which the kernel has read.
+    xor %ecx, %ecx
+    test %edx, %edx
+    jz 40b
+76: add 8(%rsi), %rcx
+    add $16, %rsi
+    dec %edx
+    jnz 76b
+    mov {rsi}(%r11), %rsi
+    mov {rdx}(%r11), %rdx
+    cmp %rax, %rcx
+    je 40b
+    mov {head}(%r11), %rcx
+    lea {data}(%r11, %rcx), %rcx
+    jmp 48b
 
 92: // To the loader a copy is what it is a copy of, for it loads nothing twice.
     mov %rdx, %rax
@@ -864,6 +1041,25 @@ ptrace_async_in_process_entry_end:
     stat = const std::mem::offset_of!(Header, stat),
     stamp = const std::mem::offset_of!(Header, stamp),
     observed = const std::mem::offset_of!(Header, observed),
+    known = const std::mem::offset_of!(Header, known),
+    known_here = const std::mem::offset_of!(Header, known_here),
+    begun = const std::mem::offset_of!(Header, begun),
+    changed = const std::mem::offset_of!(Header, changed),
+    changed_at = const std::mem::offset_of!(libc::stat, st_ctime),
+    descriptors = const DESCRIPTORS,
+    own = const OWN,
+    reads = const READS,
+    own_or_reads = const OWN | READS,
+    outputs = const OUTPUTS,
+    output = const OUTPUT,
+    attribute = const ATTRIBUTE,
+    most_named = const MOST_NAMED,
+    without_bytes = const WITHOUT_BYTES,
+    getdents_nr = const libc::SYS_getdents64,
+    readv_nr = const libc::SYS_readv,
+    writev_nr = const libc::SYS_writev,
+    dup3_nr = const libc::SYS_dup3,
+    fcntl_nr = const libc::SYS_fcntl,
     data = const DATA,
     path = const ENTRY,
     path_max = const PATH_MAX,

@@ -88,7 +88,13 @@ impl UnstoppedCall {
     /// Its path as the tracee passed it, without the NUL; `None` for a call without one.
     pub fn path(&self) -> Option<&[u8]> {
         path_address(&self.call)?;
-        Some(self.text.strip_suffix(b"\0").unwrap_or(&self.text))
+        self.text.split(|byte| *byte == 0).next()
+    }
+
+    /// The change time of the directory that the call lists, in nanoseconds. The directory had it
+    /// before the call.
+    pub fn changed_at(&self) -> Option<i64> {
+        calls::lists(self.call.nr).then(|| self.call.args[3].cast_signed())
     }
 
     /// The mark of the [`Handle::all_unstopped_calls`](crate::runtime::Handle) during which
@@ -96,6 +102,12 @@ impl UnstoppedCall {
     /// had its answer before that request.
     pub fn mark(&self) -> Option<u64> {
         self.mark
+    }
+
+    fn is_in_path(&self, address: u64) -> bool {
+        let path = path_address(&self.call);
+        let offset = path.and_then(|path| address.checked_sub(path));
+        offset.is_some_and(|offset| offset <= self.path().map_or(0, <[u8]>::len) as u64)
     }
 
     pub(super) fn begun_before(&mut self, mark: Option<u64>) {
@@ -122,6 +134,12 @@ impl Memory for UnstoppedCall {
             (Some(self.call.args[0]), &pair[..])
         } else if calls::writes(self.call.nr) {
             (Some(self.call.args[1]), &self.text[..])
+        } else if calls::names_attribute(self.call.nr) && !self.is_in_path(address) {
+            let path = self.path().map_or(0, <[u8]>::len) + 1;
+            (
+                Some(self.call.args[1]),
+                self.text.get(path..).unwrap_or_default(),
+            )
         } else {
             (path_address(&self.call), &self.text[..])
         };

@@ -9,15 +9,17 @@
 //! call that needs more than one entry in the log: in doubt, a call stops.
 //!
 //! The code performs these calls (see `unstopped`): lookups of paths (links, permissions,
-//! metadata, file systems); opening files and directories for reading; creating and
-//! closing descriptors; reading the time, random bytes and facts of the machine; reads, and
-//! writes that fit into the log with their bytes. Calls that block (reads, writes, opening a
+//! metadata, file systems, absent attributes); opening files and directories for reading;
+//! listing directories that have not changed lately; creating and closing descriptors; reading
+//! the time, random bytes and facts of the machine; reads, and writes that fit into the log with
+//! their bytes, or go to a file of which the bytes are not needed. Calls that block (reads, writes, opening a
 //! named pipe) hold the lock meanwhile. Where there are threads, a read or write is performed
 //! only if poll(2) says that it does not block. A call is repeated only if it failed, which
 //! is harmless.
 //!
-//! A write is performed only if the log holds no observation of a file's content. The write
-//! may change that file, and the reader of the log would see the new content.
+//! A write is performed only if the log holds no observation of a file's content, or if its file
+//! has no other name and is known to be changed by the process. Otherwise the write may change the
+//! file that was observed, and the reader of the log would see the new content.
 #![expect(unsafe_code, reason = "the symbols around the assembly")]
 
 use super::layout::{BASE, CLASSES, CODE_LEN, LOG, LOGS, PAGE, TOKEN};

@@ -1,7 +1,7 @@
 //! Addresses and lengths of the code, its tables and the logs, in a tracee and in the file
 //! that it maps. Also the header of a log.
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU32, AtomicU64};
 
 use crate::unstopped::{CODE, PASSING};
 
@@ -29,7 +29,7 @@ pub(crate) const LOGS: u64 = BASE + CODE_LEN + PAGE;
 pub(crate) const START_WORDS: u64 = 16;
 
 /// The offset of the entries in a log.
-pub(crate) const DATA: usize = 384;
+pub(crate) const DATA: usize = 704;
 /// The offset of the path, or of the written bytes, in an entry.
 pub(crate) const ENTRY: usize = 56;
 /// The length of a log in bytes, header included.
@@ -42,6 +42,18 @@ pub(crate) const ARENA_LEN: usize = LOG_COUNT * LEN;
 pub(crate) const LOGS_AT: u64 = LOGS - BASE;
 /// The length of that file before texts of loaders are appended.
 pub(crate) const FILE_LEN: u64 = LOGS_AT + ARENA_LEN as u64;
+
+/// The number of descriptors of which something is known.
+pub(crate) const DESCRIPTORS: usize = 256;
+// What is known of a descriptor.
+/// The process opened its file without a stop: neither reads nor metadata say anything new.
+pub(crate) const OWN: u8 = 1;
+/// Reads say nothing new.
+pub(crate) const READS: u8 = 2;
+/// It leads to a file that the process made: what is written does not matter.
+pub(crate) const OUTPUTS: u8 = 4;
+/// The bit of an entry's number that says that the written bytes are not in it.
+pub(crate) const WITHOUT_BYTES: u32 = 1 << 30;
 
 /// The number of counters of clock reads.
 pub(crate) const CLOCKS: usize = 13;
@@ -89,6 +101,15 @@ pub(crate) struct Header {
     pub(crate) unneeded: AtomicU32,
     /// The clock reads through the vdso (see `vdso`), by clock.
     pub(crate) clocks: [AtomicU32; CLOCKS],
+    /// The bits of the call's descriptor in `known`.
+    pub(crate) known_here: AtomicU32,
+    /// When the log was made: nanoseconds of `CLOCK_REALTIME_COARSE`, which gives files their
+    /// times.
+    pub(crate) begun: AtomicI64,
+    /// The change time of the directory that is listed.
+    pub(crate) changed: AtomicU64,
+    /// The knowledge of each descriptor.
+    pub(crate) known: [AtomicU8; DESCRIPTORS],
 }
 
 const _: () = assert!(size_of::<Header>() <= DATA);

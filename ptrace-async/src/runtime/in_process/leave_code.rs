@@ -14,7 +14,7 @@ use super::site::TAIL;
 use super::state::Mapped;
 use crate::invocation::Invocation;
 use crate::memory::Memory;
-use crate::unstopped::{self as calls, MOST_WRITTEN, PATH_MAX};
+use crate::unstopped::{self as calls, MOST_WRITTEN, PATH_MAX, lists};
 
 /// The carry flag.
 const CARRY: u64 = 1;
@@ -103,7 +103,10 @@ impl Mapped {
             // An interrupted open has observed nothing.
             return true;
         }
-        let mut fourth = r10;
+        let mut fourth = match lists(saved.nr) {
+            true => saved.changed,
+            false => r10,
+        };
         if calls::makes_pair(saved.nr) {
             match memory.read_u64(saved.rdi) {
                 Ok(pair) => fourth = pair,
@@ -209,6 +212,7 @@ mod tests {
                 rdx,
                 value,
                 stamp: 9,
+                changed: 5,
             });
             let mut regs = registers();
             regs.rip = rip;
@@ -312,6 +316,7 @@ mod tests {
             rdx,
             value,
             stamp: 9,
+            changed: 5,
         });
         let mut regs = registers();
         regs.rcx = FROM;

@@ -18,10 +18,13 @@ use super::call::{SharedBytes, UnstoppedCall};
 use super::code;
 use super::copies::Images;
 use super::files::memory_file;
-use super::layout::{ARENA_LEN, DATA, ENTRY, FILE_LEN, Header, LEN, LOG_COUNT, LOGS, LOGS_AT};
+use super::layout::{
+    ARENA_LEN, DATA, ENTRY, FILE_LEN, Header, LEN, LOG_COUNT, LOGS, LOGS_AT, WITHOUT_BYTES,
+};
 use super::vdso::Vdso;
 use crate::invocation::Invocation;
-use crate::unstopped::{self as calls, PATH_MAX};
+use crate::sys;
+use crate::unstopped::{self as calls, MOST_WRITTEN};
 
 /// The bit of an entry's number that says that the loader made the call.
 const BY_LOADER: u32 = 1 << 31;
@@ -48,6 +51,7 @@ pub(crate) struct Saved {
     pub(crate) rdx: u64,
     pub(crate) value: u64,
     pub(crate) stamp: u64,
+    pub(crate) changed: u64,
 }
 
 /// The memory of all logs of a runtime. Tracees map all of it, so that a forked child needs
@@ -152,7 +156,9 @@ impl Log {
         header.closing.store(0, Ordering::Relaxed);
         header.unneeded.store(0, Ordering::Relaxed);
         log.take_clock_reads().for_each(drop);
-        let room = LEN - DATA - ENTRY - PATH_MAX - 8;
+        log.forget_descriptors();
+        header.begun.store(sys::file_time(), Ordering::Relaxed);
+        let room = LEN - DATA - ENTRY - MOST_WRITTEN - 8;
         header.limit.store(room as u64, Ordering::Relaxed);
         header.lock.store(0, Ordering::Release);
         log
@@ -215,6 +221,24 @@ impl Log {
         self.header().unneeded.store(1, Ordering::Relaxed);
     }
 
+    /// From now on, this much is known of a descriptor, until it is closed or replaced.
+    pub(crate) fn know(&self, descriptor: i32, what: u8) {
+        let known = &self.header().known;
+        if let Some(known) = usize::try_from(descriptor)
+            .ok()
+            .and_then(|at| known.get(at))
+        {
+            known.fetch_or(what, Ordering::Relaxed);
+        }
+    }
+
+    /// Nothing is known of any descriptor any more.
+    pub(crate) fn forget_descriptors(&self) {
+        for known in &self.header().known {
+            known.store(0, Ordering::Relaxed);
+        }
+    }
+
     /// Releases the lock of a stopped task that holds it.
     pub(crate) fn release(&self) {
         self.header().closing.store(0, Ordering::Relaxed);
@@ -245,6 +269,7 @@ impl Log {
             (&header.rdx, saved.rdx),
             (&header.value, saved.value),
             (&header.stamp, saved.stamp),
+            (&header.changed, saved.changed),
         ] {
             word.store(value, Ordering::Relaxed);
         }
@@ -262,6 +287,7 @@ impl Log {
             rdx: word(&header.rdx),
             value: word(&header.value),
             stamp: word(&header.stamp),
+            changed: word(&header.changed),
         }
     }
 
@@ -301,11 +327,18 @@ impl Log {
                 return None;
             }
             let text = &entry[ENTRY..len];
-            let (nr, value) = (u64::from(half(4) & !BY_LOADER), word(8).cast_signed());
-            let used = if calls::writes(nr) {
+            let nr = u64::from(half(4) & !(BY_LOADER | WITHOUT_BYTES));
+            let value = word(8).cast_signed();
+            let used = if half(4) & WITHOUT_BYTES != 0 {
+                0
+            } else if calls::writes(nr) {
                 usize::try_from(value).ok()?
             } else {
-                memchr::memchr(0, text)? + 1
+                let path = memchr::memchr(0, text)? + 1;
+                match calls::names_attribute(nr) {
+                    true => path + memchr::memchr(0, &text[path..])? + 1,
+                    false => path,
+                }
             };
             if used > text.len() {
                 return None;
@@ -419,6 +452,75 @@ mod tests {
         log.header().lock.store(1, Ordering::Relaxed);
         log.empty();
         assert_ne!(log.header().head.load(Ordering::Relaxed), 0);
+    }
+
+    #[test]
+    fn a_write_without_its_bytes_is_taken_as_such() {
+        let mut log = log();
+        append(&log, libc::SYS_write as u32 | WITHOUT_BYTES, 1 << 20, b"");
+        append(&log, libc::SYS_write as u32, 2, b"xy");
+        let calls = log.take().expect("entries");
+        let bytes: Vec<_> = calls
+            .iter()
+            .map(|call| (call.value(), &*call.text))
+            .collect();
+        assert_eq!(bytes, [(1 << 20, &b""[..]), (2, b"xy")]);
+    }
+
+    #[test]
+    fn an_attribute_has_its_path_and_its_name() {
+        let mut log = log();
+        append(&log, libc::SYS_lgetxattr as u32, -61, b"/a/path\0user.name");
+        let calls = log.take().expect("entries");
+        let [call] = &calls[..] else {
+            panic!("one call, not {calls:?}")
+        };
+        assert_eq!(call.path(), Some(&b"/a/path"[..]));
+        let mut call = call.clone();
+        // The addresses are anywhere, also next to each other.
+        for name in [0x1234 + 8, 0x1234 - 20, 0x9999] {
+            call.call.args[1] = name;
+            assert_eq!(
+                call.read_c_string(0x1234, 4096).as_deref(),
+                Ok(&b"/a/path"[..])
+            );
+            assert_eq!(
+                call.read_c_string(name, 256).as_deref(),
+                Ok(&b"user.name"[..])
+            );
+        }
+        // Without an end of the name.
+        let mut log = Log::new(&LogMemory::new(7).expect("memory")).expect("a log");
+        append(
+            &log,
+            libc::SYS_lgetxattr as u32,
+            -61,
+            b"/a/path\0abcdefghijklmno",
+        );
+        let last = DATA + log.header().head.load(Ordering::Relaxed) as usize - 8;
+        // SAFETY: as in `Log::copy`.
+        unsafe { log.address.add(last).write_bytes(b'x', 8) };
+        assert_eq!(log.take(), None);
+    }
+
+    #[test]
+    fn what_is_known_of_descriptors_is_forgotten() {
+        let log = log();
+        for (descriptor, what) in [(0, 1), (0, 2), (255, 4), (256, 1), (-1, 1)] {
+            log.know(descriptor, what);
+        }
+        let known = || {
+            let known = log.header().known.iter();
+            let known: Vec<u8> = known.map(|known| known.load(Ordering::Relaxed)).collect();
+            (
+                known[0],
+                known[255],
+                known.iter().map(|it| u32::from(*it)).sum::<u32>(),
+            )
+        };
+        assert_eq!(known(), (3, 4, 7));
+        log.forget_descriptors();
+        assert_eq!(known(), (0, 0, 0));
     }
 
     #[test]

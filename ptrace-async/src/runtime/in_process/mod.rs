@@ -33,6 +33,16 @@
 //! in flight, and the tracer reports that close at once. Nothing else may use a descriptor
 //! during its close, so it does no harm that the close is reported early.
 //!
+//! **Known descriptors.** The log has a table of what is known of each descriptor. A file that was
+//! opened without a stop is known: its reads and its metadata are not logged. The tool adds
+//! descriptors whose reads it needs no more, or whose written bytes. An entry is cleared before
+//! its descriptor is closed or replaced in the code, and all are cleared where such a call stops.
+//! A forked child begins with an empty table, because descriptors may have changed since the fork.
+//!
+//! **Listings.** The names in a directory are asked for when the log is read. So a listing is
+//! performed only if the directory has not changed since the log was made, by a clock that is
+//! never ahead of the directory's change time, and the log has that time: the tool compares it.
+//!
 //! **Attribution.** Threads share memory, descriptors and directories, so it does not
 //! matter which of them made a call; the lock in the log separates their calls. A *partial
 //! sharer* shares the memory but not the rest, as a vfork child does until its execve.
@@ -61,6 +71,7 @@ pub use self::call::UnstoppedCall;
 pub(crate) use self::code::performed_at;
 pub(crate) use self::files::path_of;
 pub(crate) use self::jumps::jumped_into;
+pub(crate) use self::layout::{OUTPUTS, OWN, READS};
 pub(crate) use self::log::{Log, LogMemory};
 pub(crate) use self::patch::{BEFORE, may_be_patched};
 pub use self::state::UnstoppedCalls;

@@ -8,6 +8,8 @@
 //! handle the call. The instruction stays in place, and so does every other instruction
 //! that code might jump to.
 //!
+//! In syscall(2), which makes any call, the last instruction before the syscall becomes the jump.
+//!
 //! The number of `read` is 0, and `xor %eax, %eax` has only two bytes. There the syscall
 //! instruction and the comparison move to the trampoline, if nothing in the text that could
 //! be a jump leads to them.
@@ -48,6 +50,9 @@ pub(crate) struct PatchedText {
 
 /// `cmp $..., %eax` or `%rax`, in `ioctl` with `mov %eax, %edx` before.
 const COMPARES: [&[u8]; 3] = [&[0x48, 0x3d], &[0x3d], &[0x89, 0xc2, 0x3d]];
+
+/// `mov 8(%rsp), %r9`: the sixth argument of a call that syscall(2) makes.
+const SIXTH: [u8; 5] = [0x4c, 0x8b, 0x4c, 0x24, 0x08];
 
 /// `xor %eax, %eax; syscall; cmp $imm32, %rax`, without the number.
 const READS: [u8; 6] = [0x31, 0xc0, 0x0f, 0x05, 0x48, 0x3d];
@@ -163,11 +168,14 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         }
         found.extend(BETWEEN.iter().find_map(|between| {
             let (_, mov) = before.strip_suffix(*between)?.split_last_chunk::<5>()?;
+            if *mov == SIXTH && between.is_empty() {
+                return Some((call, *between, SIXTH));
+            }
             let [MOVE, number @ ..] = *mov else {
                 return None;
             };
             let number = u32::from_le_bytes(number);
-            calls::handles(u64::from(number)).then_some((call, *between, number))
+            calls::handles(u64::from(number)).then_some((call, *between, *mov))
         }));
     }
     // A loader reads only files that it has opened itself, and those reads pass the filter.
@@ -195,11 +203,10 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
         next += gateway.len();
     }
     let mut count = 0;
-    for (call, between, number) in found {
-        let loads = LOADS.contains(&i64::from(number));
-        let gateway = gateways[usize::from(is_loader && loads)];
-        let mut trampoline = vec![MOVE];
-        trampoline.extend(number.to_le_bytes());
+    for (call, between, first) in found {
+        let loads = |number: i64| first[0] == MOVE && first[1..] == (number as u32).to_le_bytes();
+        let gateway = gateways[usize::from(is_loader && LOADS.into_iter().any(loads))];
+        let mut trampoline = first.to_vec();
         trampoline.extend(between);
         // lea call(%rip), %rcx; jmp way
         trampoline.extend([0x48, 0x8d, 0x0d]);
@@ -356,6 +363,23 @@ mod tests {
             let gateway = follow(&text, to + 12);
             assert_eq!(text[gateway + 2..gateway + 10], target.to_le_bytes());
         }
+    }
+
+    #[test]
+    fn the_general_call_of_libc_jumps_after_its_number_was_set() {
+        // mov %r9, %r8; mov 8(%rsp), %r9; syscall; cmp
+        let mut text = vec![0x4d, 0x89, 0xc8];
+        text.extend(SIXTH);
+        text.extend(&OPENS[5..]);
+        let original = text.clone();
+        text.resize(256, 0);
+        assert_eq!(patch_text(&mut text, original.len(), true), 1);
+        let to = follow(&text, 3);
+        assert_eq!(text[..3], original[..3]);
+        assert_eq!(text[8..original.len()], original[8..]);
+        assert_eq!(text[to..to + 5], SIXTH);
+        let gateway = follow(&text, to + 12);
+        assert_eq!(text[gateway + 2..gateway + 10], BASE.to_le_bytes());
     }
 
     const READ: [u8; 11] = [

@@ -298,6 +298,25 @@ impl InProcess {
         }
     }
 
+    /// From now on, this much is known of a descriptor. Nothing is noted where another thread may
+    /// be about to replace the descriptor, unless it is `new` and no other thread knows its
+    /// number.
+    pub(crate) fn know(&self, descriptor: i32, what: u8, new: bool) {
+        if let Some(mapped) = &*self.mapped.borrow()
+            && (new || !self.threads.get())
+            && self.partial_sharers.get() == 0
+        {
+            mapped.log.know(descriptor, what);
+        }
+    }
+
+    /// Nothing is known of any descriptor any more.
+    pub(crate) fn forget_descriptors(&self) {
+        if let Some(mapped) = &*self.mapped.borrow() {
+            mapped.log.forget_descriptors();
+        }
+    }
+
     /// Stops performing calls in process. `tid` is stopped. If it is the only task here
     /// (`alone`), the sites are restored, too.
     pub(crate) fn disable(&self, tid: Tid, alone: bool) {
