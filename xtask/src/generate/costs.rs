@@ -173,7 +173,7 @@ const HEAD: &str = "# pcache: the cost of each call
 `cargo xtask cliffs` measures what a first run under `pcache` costs programs that do one thing
 often. It makes each call of the syscall table in a loop, in a process with one thread and in one
 with a second thread that waits, and runs common commands and programs of some ecosystems. Plain
-runs and runs under a `pcache` with an empty store take turns.
+runs and runs under a `pcache` whose store has only seen `true` take turns.
 
 There are two goals. A call that programs make often takes at most a microsecond more than plainly.
 A command takes at most 1.3 times its plain time and 5 ms. Nothing fails where a goal is missed:

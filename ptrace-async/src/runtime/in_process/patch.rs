@@ -50,6 +50,8 @@ pub(crate) struct PatchedText {
 
 /// `cmp $..., %eax` or `%rax`, in `ioctl` with `mov %eax, %edx` before.
 const COMPARES: [&[u8]; 3] = [&[0x48, 0x3d], &[0x3d], &[0x89, 0xc2, 0x3d]];
+/// `mov $95, %eax; syscall; ret`: umask(2) does not fail.
+const UMASK: [u8; 8] = [0xb8, libc::SYS_umask as u8, 0, 0, 0, 0x0f, 0x05, 0xc3];
 
 /// `mov 8(%rsp), %r9`: the sixth argument of a call that syscall(2) makes.
 const SIXTH: [u8; 5] = [0x4c, 0x8b, 0x4c, 0x24, 0x08];
@@ -163,7 +165,8 @@ fn patch_text(text: &mut [u8], len: usize, is_loader: bool) -> usize {
     let mut found = Vec::new();
     for call in memchr::memmem::find_iter(&text[..len], &SYSCALL) {
         let (before, after) = (&text[..call], &text[call + SYSCALL.len()..len]);
-        if !COMPARES.iter().any(|compare| after.starts_with(compare)) {
+        let is_umask = || before.ends_with(&UMASK[..5]) && after.starts_with(&UMASK[7..]);
+        if !COMPARES.iter().any(|compare| after.starts_with(compare)) && !is_umask() {
             continue;
         }
         found.extend(BETWEEN.iter().find_map(|between| {
@@ -451,6 +454,9 @@ mod tests {
         let mut text = ioctl.to_vec();
         text.resize(256, 0);
         assert_eq!(patch_text(&mut text, ioctl.len(), false), 1);
+        let mut umask = UMASK.to_vec();
+        umask.resize(256, 0);
+        assert_eq!(patch_text(&mut umask, UMASK.len(), false), 1);
         assert_eq!(text[5..ioctl.len()], ioctl[5..]);
         let to = follow(&text, 0);
         assert_eq!(text[to..to + 5], ioctl[..5]);

@@ -114,10 +114,16 @@ impl Place {
         let mut process = match traced {
             false => Process::new("/bin/sh"),
             true => {
-                let mut process = Process::new(&self.pcache);
-                process.arg("--cache-dir").arg(&store);
-                process.args(["--quiet", "--", "/bin/sh"]);
-                process
+                let with_store = |program| {
+                    let mut process = Process::new(&self.pcache);
+                    process.arg("--cache-dir").arg(&store);
+                    process.args(["--quiet", "--", program]);
+                    process
+                };
+                // The first use of a store copies the loader and the C library.
+                let status = self.with_environment(&mut with_store("/bin/true")).status()?;
+                ensure!(status.success(), "pcache failed");
+                with_store("/bin/sh")
             }
         };
         process.args(["-c", command.line]);
