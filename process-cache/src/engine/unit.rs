@@ -33,6 +33,7 @@ use crate::policy::Policy;
 use crate::policy::programs::PathUse;
 use crate::policy::script::{Found, Scripts};
 use crate::relocation::relocatable::Moved;
+use crate::world::locate::modified;
 use crate::world::pending_digest::PendingDigest;
 
 /// The unit that represents all processes outside the command.
@@ -114,6 +115,12 @@ pub enum TimeState {
     Present,
     /// Set explicitly: (accessed, modified) in ns, absent ones to the present.
     Set(Option<i128>, Option<i128>),
+}
+
+/// The reason of a unit that moves a file whose time it may have set, or not.
+pub(crate) fn moves_left_alone(from: &FilePath) -> String {
+    let from = from.display();
+    format!("moves {from}, which it opened for writing and left as it was")
 }
 
 /// All changes of a tree of units to one name.
@@ -203,6 +210,16 @@ impl Change {
     /// Whether the file was absent before.
     pub fn was_absent(&self) -> bool {
         self.initial.is_none()
+    }
+
+    /// Whether the file was opened to be written and still is, in the state `now`, as it was
+    /// before.
+    pub(crate) fn left_alone(&self, now: &Stat) -> bool {
+        let before = self.initial.as_deref();
+        matches!(self.time, TimeState::Present)
+            && before.is_some_and(|before| {
+                modified(before) == modified(now) && before.st_size == now.st_size
+            })
     }
 
     /// Whether this change made the state `observed` under this name at `seq`. A file found while
@@ -581,6 +598,17 @@ impl Unit {
                     }
                 }
             }
+        }
+        let left_alone = child.changes.values().find_map(|change| {
+            let from = change.moved_from.as_ref()?;
+            let now = child.changes.get(from)?.initial.as_deref()?;
+            self.changes
+                .get(from)?
+                .left_alone(now)
+                .then(|| from.clone())
+        });
+        if let Some(from) = left_alone {
+            self.mark_uncacheable(moves_left_alone(&from), true);
         }
         // A moved file has the time that it got here, if it was made here.
         for change in child.changes.values_mut() {

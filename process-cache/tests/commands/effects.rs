@@ -82,6 +82,26 @@ fn appending_nothing_keeps_the_modification_time() {
 }
 
 #[test]
+fn a_file_that_was_opened_left_alone_and_moved_keeps_its_time() {
+    let mut commands = vec![": >> log; mv log new".to_owned()];
+    if program(&["perl"]).is_some() {
+        commands.push("perl -e 'open F, q(>>), q(log); rename q(log), q(new)'".into());
+    }
+    for command in commands {
+        let sandbox = Sandbox::new("echo 1 > log");
+        sandbox.cached(&command);
+        for time in [1_000_000_000, 1_100_000_000] {
+            sandbox.reset();
+            sandbox.edit_then(&format!("echo 1 > log; touch -d @{time} log"));
+            sandbox.cached(&command);
+            let found = fs::metadata(sandbox.path("new")).expect("new");
+            assert_eq!(found.mtime(), time, "{command}");
+        }
+    }
+    check_hit("echo 1 > log", "sh -c 'echo 2 >> log; mv log new'");
+}
+
+#[test]
 fn a_file_opened_for_appending_is_made_if_missing() {
     let command = "cat empty >> log; sleep 0.01";
     let sandbox = Sandbox::new(": > empty; echo 1 > log");

@@ -4,7 +4,7 @@
 use super::{ns, ref_path};
 use crate::engine::session::Before;
 use crate::engine::session::Session;
-use crate::engine::unit::{Change, Observed, TimeState};
+use crate::engine::unit::{Change, Observed, TimeState, moves_left_alone};
 use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
@@ -230,6 +230,9 @@ impl Session {
             let writable = Observed::Answer(Answer::Writable);
             of_unit.observe(seq, target, writable, from.clone());
             self.keeps_attributes(unit, from, to, Some(seq));
+        }
+        if made.as_ref().is_some_and(|change| change.left_alone(stat)) {
+            self.mark_uncacheable(unit, moves_left_alone(from), true);
         }
         let time = match &made {
             Some(change) => change.time,

@@ -356,3 +356,49 @@ fn find_sites(text: &[u8], address: u64, codes: &[Range<u64>], is_go: bool) -> V
     });
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use super::*;
+
+    /// The sites of a file with these bytes, as of a static program.
+    fn sites(bytes: &[u8]) -> Option<Vec<Site>> {
+        let mut file = tempfile::tempfile().expect("a file");
+        file.write_all(bytes).expect("room");
+        let found = Program::find(&file, true, |_| Some(0))?;
+        Some(found.sites.iter().map(|found| found.site).collect())
+    }
+
+    #[test]
+    fn the_sites_of_a_library_are_found() {
+        let bytes = std::fs::read("/lib64/ld-linux-x86-64.so.2").expect("the loader");
+        let found = sites(&bytes).expect("it can be read");
+        assert!(found.len() > 10, "{}", found.len());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn damaged_programs_are_read_or_refused(
+            damage in proptest::collection::vec((0_usize..1024, proptest::num::u8::ANY), 1..16),
+            sections in proptest::collection::vec((0_usize..2048, proptest::num::u8::ANY), 0..8),
+            len in 0_usize..300_000,
+        ) {
+            if let Ok(mut file) = std::fs::read("/lib64/ld-linux-x86-64.so.2") {
+                let end = file.len();
+                for (back, byte) in sections {
+                    // The headers of the sections are at the end.
+                    file[end - 1 - back] = byte;
+                }
+                file.truncate(len.max(1024));
+                for (at, byte) in damage {
+                    file[at] = byte;
+                }
+                if let Some(found) = sites(&file) {
+                    assert!(found.len() <= MAX_SITES);
+                }
+            }
+        }
+    }
+}

@@ -121,7 +121,9 @@ impl Place {
                     process
                 };
                 // The first use of a store copies the loader and the C library.
-                let status = self.with_environment(&mut with_store("/bin/true")).status()?;
+                let status = self
+                    .with_environment(&mut with_store("/bin/true"))
+                    .status()?;
                 ensure!(status.success(), "pcache failed");
                 with_store("/bin/sh")
             }
