@@ -176,6 +176,13 @@ const PURE: &[&str] = &[
     "cat < {i} | (read -r first; echo \"first $first\"; cat) > {o}",
     "while read -r line; do echo \"<$line>\"; done < {i} > {o}",
     "cat {i} | while read -r line; do sh -c \"echo '$line'\" 2> /dev/null; done > {o}",
+    // Descriptors that lead elsewhere after a while, or under another name.
+    "exec < {i}; read -r a; exec < {j}; read -r b; echo \"$a $b\" > {o}",
+    "{ read -r a; read -r b <&3; read -r c; } < {i} 3< {j}; echo \"$a $b $c\" > {o}",
+    "exec 4> {o}; echo {w} >&4; rm -f {o}.name; ln {o} {o}.name; wc -c < {o}.name; echo {w} >&4; cat {o}.name",
+    "exec 4>> {o}; echo {w} >&4; wc -c < {o}; exec 4> {o}.next; echo {w} >&4; cat {o}.next >> {o}",
+    "head -c 20000 /dev/zero | tr '\\0' x > {o}; cat {i} >> {o}; cksum {o}",
+    "python3 -S -c 'import os; f = os.open(\"{o}\", os.O_CREAT | os.O_RDWR); os.write(f, b\"x\" * 20000); os.writev(f, [b\"a\", b\"{w}\"]); os.pwrite(f, b\"p\", {n}); print(os.fstat(f).st_size, os.listdir(\"src\") != [])'",
     "(exit {n}); echo $? > {o}",
     "sh -c 'sh -c \"kill -USR1 \\$\\$\"; echo $?' > {o} 2> /dev/null",
     "python3 -S -c 'print(open(\"{i}\").read().upper())' > {o}",
