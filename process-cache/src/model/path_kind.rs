@@ -81,6 +81,21 @@ pub fn descriptor(path: &Path) -> Option<i32> {
     std::str::from_utf8(number?).ok()?.parse().ok()
 }
 
+/// Whether a path goes through a link of a process to a file behind it. Such paths of the calling
+/// process itself are resolved before they come here.
+pub fn leads_through(path: &Path) -> bool {
+    let path = path.as_os_str().as_bytes();
+    let links = [&b"/cwd/"[..], b"/root/", b"/exe/"];
+    let begins = path.starts_with(b"/proc/") || path.starts_with(b"/dev/fd/");
+    let after_descriptor = || {
+        let at = memchr::memmem::find(path, b"/fd/")?;
+        memchr::memchr(b'/', &path[at + 4..])
+    };
+    begins
+        && (after_descriptor().is_some()
+            || (links.iter()).any(|link| memchr::memmem::find(path, link).is_some()))
+}
+
 fn process_file(rest: &[u8]) -> Class {
     let mut parts = rest.splitn(2, |&b| b == b'/');
     let (first, rest) = (
@@ -155,6 +170,27 @@ mod tests {
         }
         for others in ["/dev/shm", "/dev/shm/a/main.c", "/devices", "/home/dev/x"] {
             assert!(!is_for_devices(Path::new(others)), "{others}");
+        }
+    }
+
+    #[test]
+    fn paths_behind_links_of_processes_are_recognised() {
+        for behind in [
+            "/proc/1/cwd/a",
+            "/proc/self/fd/4/a",
+            "/dev/fd/4/a",
+            "/proc/1/root/etc",
+        ] {
+            assert!(leads_through(Path::new(behind)), "{behind}");
+        }
+        for other in [
+            "/proc/1/cwd",
+            "/proc/self/fd/4",
+            "/dev/fd/4",
+            "/proc/1/stat",
+            "/a/fd/4/a",
+        ] {
+            assert!(!leads_through(Path::new(other)), "{other}");
         }
     }
 

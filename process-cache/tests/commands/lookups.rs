@@ -1,7 +1,7 @@
 //! Processes with so many lookups that these become unstopped calls: the stored result equals that
 //! of stopped calls.
 
-use crate::support::Sandbox;
+use crate::support::{Sandbox, check_hit, check_uncacheable, program};
 
 /// Each kind of lookup, hundreds of times, in one shell.
 const COMMAND: &str = "i=0
@@ -85,4 +85,53 @@ fn concurrent_lookups_do_not_hide_created_files() {
         let run = sandbox.cached(command);
         run.assert_like(&plain, "under pcache");
     }
+}
+
+#[test]
+fn files_behind_links_of_the_process_count() {
+    for command in [
+        "[ -e /proc/self/cwd/flag ] && echo yes || echo no",
+        "[ -e /proc/$$/cwd/flag ] && echo yes || echo no",
+        "[ -e /proc/self/root/$PWD/flag ] && echo yes || echo no",
+        "exec 5< .; [ -e /proc/self/fd/5/flag ] && echo yes || echo no",
+        "exec 5< .; [ -e /dev/fd/5/flag ] && echo yes || echo no",
+        "ls /proc/self/cwd; ls /proc/self/cwd/.",
+        "cd d; exec 5< ..; cd ..; cat /proc/self/fd/5/flag 2> /dev/null || echo none",
+    ] {
+        check_hit("mkdir d", command);
+        let sandbox = Sandbox::new("mkdir d");
+        sandbox.cached(command);
+        sandbox.reset();
+        sandbox.edit("mkdir d; echo 1 > flag");
+        let plain = sandbox.plain(command);
+        sandbox.cached(command).assert_like(&plain, command);
+    }
+}
+
+#[test]
+fn attributes_behind_links_of_the_process_count() {
+    if program(&["getfattr"]).is_none() || program(&["setfattr"]).is_none() {
+        return;
+    }
+    let command = "getfattr -n user.a /proc/self/cwd/f 2> /dev/null";
+    let sandbox = Sandbox::new("echo 1 > f");
+    for value in ["1", "2"] {
+        sandbox.edit(&format!("setfattr -n user.a -v {value} f"));
+        let plain = sandbox.plain(command);
+        sandbox.cached(command).assert_like(&plain, value);
+    }
+}
+
+#[test]
+fn links_to_links_of_processes_are_followed_and_not_cached() {
+    let reason = "follows a link that leads through /proc to a file of a process";
+    let setup = "mkdir d; ln -s /proc/self/cwd here";
+    check_uncacheable(setup, "cd d; [ -e ../here/flag ] || echo no", reason);
+    check_uncacheable(setup, "cat here/absent || :", reason);
+}
+
+#[test]
+fn files_behind_links_of_other_processes_are_not_cached() {
+    let command = "(exec 5< .; sh -c '[ -e /proc/$PPID/cwd/flag ] || echo no'; :)";
+    check_uncacheable("", command, "asks about another process");
 }

@@ -254,8 +254,8 @@ impl Processes {
     }
 
     /// Resolves `given`, a path that is absolute or relative to the working directory, into
-    /// `path`. Returns `false` if the base is unknown, or if the spelling (a final `/` or
-    /// `.`) demands a directory.
+    /// `path`. Returns `false` if the base is unknown, if the spelling (a final `/` or `.`) demands
+    /// a directory, or if the path begins with a link of a process.
     pub fn find(&self, tid: Tid, given: &[u8], path: &mut Vec<u8>) -> bool {
         let base = match given.first() {
             None => None,
@@ -266,7 +266,7 @@ impl Processes {
         if let Some(base) = base {
             paths::join_into(base, given, path);
         }
-        base.is_some()
+        base.is_some() && paths::process_link(path).is_none()
     }
 
     /// The file-creation mask; the usual `022` for an unknown task.

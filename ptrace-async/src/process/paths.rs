@@ -8,7 +8,7 @@ use std::ops::Deref;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
-use crate::event::PathRef;
+use crate::event::{PathRef, Tid};
 use crate::memory::{Fault, Memory};
 
 /// The kernel's limit of a path, its NUL included.
@@ -117,6 +117,49 @@ pub(super) fn own_descriptor(path: &Path) -> Option<i32> {
     number.parse().ok()
 }
 
+/// A directory of a process that a link in `/proc` leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum ProcessLink {
+    Cwd,
+    Root,
+    Descriptor(i32),
+}
+
+/// Parses a path that begins with a link of a process: the task, if it is named by its number; the
+/// link; and the rest of the path, which is empty or begins with `/`.
+pub(super) fn process_link(path: &[u8]) -> Option<(Option<Tid>, ProcessLink, &[u8])> {
+    /// The first component, and what follows it.
+    fn component(path: &[u8]) -> (&[u8], &[u8]) {
+        path.split_at(memchr::memchr(b'/', path).unwrap_or(path.len()))
+    }
+    fn number(text: &[u8]) -> Option<i32> {
+        std::str::from_utf8(text).ok()?.parse().ok()
+    }
+    if let Some(rest) = path.strip_prefix(b"/dev/fd/") {
+        let (fd, rest) = component(rest);
+        return Some((None, ProcessLink::Descriptor(number(fd)?), rest));
+    }
+    let (process, mut rest) = component(path.strip_prefix(b"/proc/")?);
+    let mut task = match process {
+        b"self" | b"thread-self" => None,
+        process => Some(number(process)?),
+    };
+    if let Some(thread) = rest.strip_prefix(b"/task/") {
+        let (thread, after) = component(thread);
+        (task, rest) = (Some(number(thread)?), after);
+    }
+    let (name, rest) = component(rest.strip_prefix(b"/")?);
+    Some(match name {
+        b"cwd" => (task, ProcessLink::Cwd, rest),
+        b"root" => (task, ProcessLink::Root, rest),
+        b"fd" => {
+            let (fd, rest) = component(rest.strip_prefix(b"/")?);
+            (task, ProcessLink::Descriptor(number(fd)?), rest)
+        }
+        _ => return None,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -155,6 +198,31 @@ mod tests {
         assert_eq!(moved("/a/b/d/e"), Some("/c/d/e".into()));
         assert_eq!(moved("/a/b"), Some("/c".into()));
         assert_eq!(moved("/a/bc"), None);
+    }
+
+    #[test]
+    fn links_of_processes_are_parsed() {
+        use ProcessLink::{Cwd, Descriptor, Root};
+        let parsed = |path: &'static str| process_link(path.as_bytes());
+        assert_eq!(parsed("/proc/self/cwd"), Some((None, Cwd, &b""[..])));
+        assert_eq!(
+            parsed("/proc/12/root/a/b"),
+            Some((Some(12), Root, &b"/a/b"[..]))
+        );
+        let fd = Some((None, Descriptor(5), &b"/x"[..]));
+        assert_eq!(parsed("/proc/thread-self/fd/5/x"), fd);
+        assert_eq!(parsed("/dev/fd/5/x"), fd);
+        let thread = Some((Some(13), Descriptor(5), &b"/x"[..]));
+        assert_eq!(parsed("/proc/self/task/13/fd/5/x"), thread);
+        for other in [
+            "/proc/self/cwds/x",
+            "/proc/self/fd",
+            "/proc/x/cwd/x",
+            "/dev/fd",
+            "/a",
+        ] {
+            assert_eq!(parsed(other), None, "{other}");
+        }
     }
 
     #[test]

@@ -109,7 +109,14 @@ impl Session {
                 let located = self.look(unit, path, follow);
                 self.ask_located(unit, located, |path| Query::Xattr { path, follow, name });
             }
-            Some(_) => {}
+            Some(path) => {
+                let path = path.to_owned();
+                self.looked_past(unit, &path);
+                if classify(&path) == Class::Volatile {
+                    let reason = format!("reads extended attributes of {}", path.display());
+                    self.mark_uncacheable(unit, reason, true);
+                }
+            }
             None => self.mark_uncacheable(
                 unit,
                 "reads extended attributes of a file without a name",

@@ -107,6 +107,21 @@ impl Session {
         let (umask, began) = (self.model.umask(tid), self.lookups.began(tid));
         self.call.begin(tid, umask, began);
         self.mark_foreign_changes(unit, before, &event);
+        self.apply_to(tid, unit, before, event, read);
+        if self.locator.take_process_link() {
+            let reason = "follows a link that leads through /proc to a file of a process";
+            self.mark_uncacheable(unit, reason, true);
+        }
+    }
+
+    fn apply_to(
+        &mut self,
+        tid: Tid,
+        unit: UnitId,
+        before: &Before,
+        event: IoEvent,
+        read: Reader<'_>,
+    ) {
         match event {
             IoEvent::Open {
                 path,

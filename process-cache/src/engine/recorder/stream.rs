@@ -5,7 +5,7 @@ use crate::engine::session::{Before, Session};
 use crate::engine::unit::UNHEARD;
 use crate::engine::unit::{Observed, TimeState, Unit, Written};
 use crate::model::fact::{Part, Query};
-use crate::model::path_kind::{Class, classify, descriptor};
+use crate::model::path_kind::{Class, classify, descriptor, leads_through};
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::platform::proc_files::position;
@@ -328,7 +328,7 @@ impl Session {
         self.use_anywhere(unit, Part::Input);
         self.use_anywhere(unit, Part::Output);
         let Some(fd) = descriptor(path) else {
-            if self.is_of_other(path) {
+            if self.is_of_other(path) || leads_through(path) {
                 self.mark_uncacheable(unit, "asks about another process", true);
             }
             return;

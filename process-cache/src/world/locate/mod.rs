@@ -100,6 +100,9 @@ pub struct Locator {
     checked: FxHashMap<FilePath, Rc<Directory>>,
     /// Counts [`Locator::revalidate_directories`].
     epoch: u64,
+    /// A path led through a link in `/proc` to a file of a process. That is another file in each
+    /// process, so nothing of it is cached.
+    passed_process_link: bool,
 }
 
 /// Device and inode.
@@ -243,8 +246,12 @@ impl Locator {
         if self.missing.contains(directory) {
             return None;
         }
+        let passed = std::mem::take(&mut self.passed_process_link);
         let found = self.resolve_last(directory, links);
+        let passes = std::mem::replace(&mut self.passed_process_link, passed);
+        self.passed_process_link |= passes;
         match &found {
+            _ if passes => {}
             Some(canonical) => {
                 self.directories
                     .insert(directory.to_vec(), canonical.clone());
@@ -273,6 +280,7 @@ impl Locator {
         let here = parent.join(OsStr::from_bytes(name));
         match rustix::fs::readlink(&here, Vec::new()) {
             Ok(target) => {
+                self.passed_process_link |= is_process_link(&here);
                 let target = parent.join(OsStr::from_bytes(target.as_bytes()));
                 self.resolve(target.as_os_str().as_bytes(), links.checked_sub(1)?)
             }
@@ -280,6 +288,12 @@ impl Locator {
             Err(Errno::INVAL) => Some(here.into()),
             Err(_) => None,
         }
+    }
+
+    /// Whether a path was resolved, since the last call, through a link in `/proc` to a file of a
+    /// process.
+    pub fn take_process_link(&mut self) -> bool {
+        std::mem::take(&mut self.passed_process_link)
     }
 
     /// Returns the canonical path of a name whose last component is not followed.
@@ -399,7 +413,7 @@ impl Locator {
             cached: None,
         };
         let located = place.located(&given, stat);
-        if parts.is_some() {
+        if parts.is_some() && !self.passed_process_link {
             if self.paths.len() == MAX_CACHED_PATHS {
                 self.paths.clear();
             }
@@ -557,7 +571,7 @@ impl Locator {
             Some(way) => (way.resource.clone(), way.steps.clone()),
             None => {
                 let (resource, steps) = (self.target(path), self.steps(path));
-                if let Some(to) = to {
+                if let Some(to) = to.filter(|_| !self.passed_process_link) {
                     let way = CachedLink {
                         from,
                         to,
@@ -619,7 +633,10 @@ impl Locator {
             };
             let here = directory.join(OsStr::from_bytes(name));
             match rustix::fs::readlink(&here, Vec::new()) {
-                Ok(target) => at = directory.join(OsStr::from_bytes(target.as_bytes())),
+                Ok(target) => {
+                    self.passed_process_link |= is_process_link(&here);
+                    at = directory.join(OsStr::from_bytes(target.as_bytes()));
+                }
                 Err(_) => return here.into(),
             }
         }
@@ -705,6 +722,17 @@ fn walk(path: &Path, follow: bool) -> Way {
         links,
         end: at.into(),
     }
+}
+
+/// Whether a link is one of those in `/proc` that lead to files of a process.
+fn is_process_link(link: &Path) -> bool {
+    let (Ok(below), Some(name)) = (link.strip_prefix("/proc"), link.file_name()) else {
+        return false;
+    };
+    let above = below.parent().and_then(Path::file_name);
+    let above = above.map(OsStr::as_bytes);
+    matches!(name.as_bytes(), b"cwd" | b"root" | b"exe")
+        || matches!(above, Some(b"fd" | b"map_files" | b"ns"))
 }
 
 /// Whether `..` may follow a canonical path: it is a directory.

@@ -4,6 +4,8 @@
 //! clocks). It notes the paths that are about to change, and returns the [`ExitStep`] that
 //! is left for the exit, if any.
 
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
@@ -12,10 +14,12 @@ use super::step::{Create, ExitStep, Report};
 use crate::event::{FileRef, IoEvent, OpenFile, PathRef, Tid};
 use crate::memory::Memory;
 use crate::process::model::{NewDescription, Processes};
-use crate::process::paths::{self, PathText};
+use crate::process::paths::{self, PathText, ProcessLink};
 use crate::process::{nr, proc};
 
 pub(super) const AT_FDCWD: i32 = libc::AT_FDCWD;
+/// How many links of `/proc` are followed in a path; the kernel follows 40 (path_resolution(7)).
+const MOST_LINKS: usize = 40;
 
 /// A path argument after resolving its base.
 enum Named {
@@ -92,14 +96,50 @@ impl EntryContext<'_> {
                 file = self.under_kernel_name(dirfd, file);
             }
             return match &file.path {
-                Some(base) => Named::Path(paths::join(base, &text, follow)),
+                Some(base) => Named::Path(self.past_links(base, &text, follow)),
                 None => Named::NoBase,
             };
         };
         match base {
-            Some(base) => Named::Path(paths::join(base, &text, follow)),
+            Some(base) => Named::Path(self.past_links(base, &text, follow)),
             None => Named::NoBase,
         }
+    }
+
+    /// Joins a path. Where it goes through the links of `/proc` to directories of the task itself,
+    /// the result names these directories.
+    fn past_links(&self, base: &Path, text: &[u8], follow: bool) -> PathRef {
+        let mut joined = paths::join(base, text, follow);
+        for _ in 0..MOST_LINKS {
+            let Some(past) = self.past_link(&joined, paths::names_directory(text)) else {
+                break;
+            };
+            joined = past;
+        }
+        joined
+    }
+
+    fn past_link(&self, path: &PathRef, is_directory: bool) -> Option<PathRef> {
+        let root = self.model.root(self.tid)?.as_os_str().as_bytes();
+        let inner = path.path.as_os_str().as_bytes();
+        let inner = inner.strip_prefix(root.strip_suffix(b"/").unwrap_or(root))?;
+        let (task, link, rest) = paths::process_link(inner)?;
+        let is_own = |task: &Tid| {
+            *task == self.tid || self.model.tgid(self.tid).is_some_and(|own| own == *task)
+        };
+        if !task.as_ref().is_none_or(is_own) {
+            return None;
+        }
+        let follows = path.follow && !matches!(link, ProcessLink::Descriptor(_));
+        if rest.is_empty() && !is_directory && !follows {
+            return None;
+        }
+        let to = match link {
+            ProcessLink::Cwd => self.model.cwd(self.tid)?,
+            ProcessLink::Root => self.model.root(self.tid)?,
+            ProcessLink::Descriptor(fd) => self.model.file(self.tid, fd)?.path.as_deref()?,
+        };
+        Some(paths::join(to, rest, path.follow))
     }
 
     /// The same directory under the kernel's name, where that can be had.

@@ -294,6 +294,34 @@ mod tests {
     }
 
     #[test]
+    fn paths_behind_links_of_the_task_itself_are_resolved() {
+        let mut case = Case::new();
+        let directory = case.text("/dir");
+        case.check(nr::open, &[directory, 0], 3, &["open /dir read"]);
+        let own = format!("/proc/{TID}/cwd/x");
+        for (given, path) in [
+            ("/proc/self/cwd/x", "/base/x"),
+            ("/proc/self/cwd/", "/base"),
+            ("/proc/self/cwd", "/base"),
+            ("/proc/thread-self/root/x", "/x"),
+            ("/proc/self/fd/3/x", "/dir/x"),
+            ("/dev/fd/3/.", "/dir"),
+            ("/proc/self/cwd/../x", "/base/../x"),
+            ("/proc/self/fd/3/../proc/self/cwd", "/dir/../proc/self/cwd"),
+            (&own, "/base/x"),
+            // Those of others, and those that lead nowhere.
+            ("/proc/77/cwd/x", "/proc/77/cwd/x"),
+            ("/proc/self/fd/50/x", "/proc/self/fd/50/x"),
+            ("/proc/self/maps", "/proc/self/maps"),
+        ] {
+            let address = case.text(given);
+            case.check(nr::stat, &[address], 0, &[&format!("stat {path}")]);
+        }
+        let link = case.text("/proc/self/cwd");
+        case.check(nr::lstat, &[link], 0, &["stat /proc/self/cwd@"]);
+    }
+
+    #[test]
     fn an_interrupted_open_is_no_event() {
         let mut case = Case::new();
         let path = case.text("fifo");

@@ -183,6 +183,11 @@ const PURE: &[&str] = &[
     "exec 4>> {o}; echo {w} >&4; wc -c < {o}; exec 4> {o}.next; echo {w} >&4; cat {o}.next >> {o}",
     "head -c 20000 /dev/zero | tr '\\0' x > {o}; cat {i} >> {o}; cksum {o}",
     "python3 -S -c 'import os; f = os.open(\"{o}\", os.O_CREAT | os.O_RDWR); os.write(f, b\"x\" * 20000); os.writev(f, [b\"a\", b\"{w}\"]); os.pwrite(f, b\"p\", {n}); print(os.fstat(f).st_size, os.listdir(\"src\") != [])'",
+    // Paths that lead through links of processes.
+    "cat /proc/self/cwd/{i} > {o}; ls -l /proc/$$/cwd/{j} | wc -l >> {o}",
+    "exec 5< .; if [ -s /proc/self/fd/5/{i} ]; then echo some; else echo none; fi > {o}",
+    "exec 5< src; ls /dev/fd/5/ > {o}",
+    "ln -sfn /proc/self/cwd {o}.here; if [ -s {o}.here/{i} ]; then echo some; else echo none; fi > {o}; rm {o}.here",
     "(exit {n}); echo $? > {o}",
     "sh -c 'sh -c \"kill -USR1 \\$\\$\"; echo $?' > {o} 2> /dev/null",
     "python3 -S -c 'print(open(\"{i}\").read().upper())' > {o}",
