@@ -245,7 +245,9 @@ fn establish(
             if *fresh {
                 change.linked_to = None;
             }
-            change.time = time_state(time);
+            if first || *fresh || *time != Time::Kept {
+                change.time = time_state(time);
+            }
         }
         Effect::Append {
             length,
@@ -262,6 +264,8 @@ fn establish(
                 change.appended_from = Some(before.unwrap_or(0));
             }
             change.time = match time {
+                // It keeps the time that the tree gave it before.
+                Time::Kept if !first => change.time,
                 // It was only created.
                 Time::Kept if change.was_absent() => TimeState::Present,
                 _ => time_state(time),

@@ -102,6 +102,22 @@ fn a_file_that_was_opened_left_alone_and_moved_keeps_its_time() {
 }
 
 #[test]
+fn a_skipped_unit_that_appends_nothing_keeps_the_time_of_the_writer_before_it() {
+    let setup = "echo 1 > b
+        echo 'exec 3>> a; cat b > c' > inner.sh
+        for i in 1 2; do echo \"cat b > a; sh inner.sh; cat b > d$i\" > outer$i.sh; done";
+    let sandbox = Sandbox::new(setup);
+    sandbox.cached("sh outer1.sh");
+    // The inner one is skipped.
+    let run = sandbox.cached("sh outer2.sh");
+    assert_eq!(run.unit("sh inner.sh").result, "hit", "{:#?}", run.units);
+    sandbox.edit("touch -d @1000000000 a");
+    sandbox.cached("sh outer2.sh").assert_hit();
+    let found = fs::metadata(sandbox.path("a")).expect("a");
+    assert_ne!(found.mtime(), 1_000_000_000);
+}
+
+#[test]
 fn a_file_opened_for_appending_is_made_if_missing() {
     let command = "cat empty >> log; sleep 0.01";
     let sandbox = Sandbox::new(": > empty; echo 1 > log");
