@@ -2,6 +2,8 @@
 
 use std::fs::{self, File};
 use std::io::{Read, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
@@ -52,7 +54,7 @@ pub(super) enum Held {
     /// A file that fills a disk.
     Fill(PathBuf),
     /// A mount.
-    Mount(PathBuf),
+    Mount(File),
 }
 
 impl Condition {
@@ -114,7 +116,17 @@ fn fill_up(path: &Path) -> std::io::Result<u64> {
 fn bind(path: &Path) -> Option<Held> {
     let none = None::<&str>;
     mount(Some(path), path, none, MsFlags::MS_BIND, none).ok()?;
-    Some(Held::Mount(path.to_owned()))
+    let opened = File::options()
+        .read(true)
+        .custom_flags(rustix::fs::OFlags::PATH.bits() as i32)
+        .open(path);
+    match opened {
+        Ok(root) => Some(Held::Mount(root)),
+        Err(_) => {
+            let _ = umount2(path, MntFlags::MNT_DETACH);
+            None
+        }
+    }
 }
 
 impl Held {
@@ -150,8 +162,12 @@ impl Drop for Held {
                 let _ = child.wait();
             }
             Self::Fill(path) => drop(fs::remove_file(path)),
-            // Lazily: a process that was left behind may still be in it.
-            Self::Mount(path) => drop(umount2(path.as_path(), MntFlags::MNT_DETACH)),
+            // By its descriptor, since a command may have moved a directory above it. Lazily: a
+            // process that was left behind may still be in it.
+            Self::Mount(root) => {
+                let path = format!("/proc/self/fd/{}", root.as_raw_fd());
+                let _ = umount2(path.as_str(), MntFlags::MNT_DETACH);
+            }
         }
     }
 }
