@@ -53,8 +53,8 @@ pub(super) enum Held {
     Process(Child),
     /// A file that fills a disk.
     Fill(PathBuf),
-    /// A mount.
-    Mount(File),
+    /// A mount, by its path, and its root.
+    Mount(PathBuf, File),
 }
 
 impl Condition {
@@ -121,7 +121,7 @@ fn bind(path: &Path) -> Option<Held> {
         .custom_flags(rustix::fs::OFlags::PATH.bits() as i32)
         .open(path);
     match opened {
-        Ok(root) => Some(Held::Mount(root)),
+        Ok(root) => Some(Held::Mount(path.to_owned(), root)),
         Err(_) => {
             let _ = umount2(path, MntFlags::MNT_DETACH);
             None
@@ -162,11 +162,13 @@ impl Drop for Held {
                 let _ = child.wait();
             }
             Self::Fill(path) => drop(fs::remove_file(path)),
-            // By its descriptor, since a command may have moved a directory above it. Lazily: a
-            // process that was left behind may still be in it.
-            Self::Mount(root) => {
-                let path = format!("/proc/self/fd/{}", root.as_raw_fd());
-                let _ = umount2(path.as_str(), MntFlags::MNT_DETACH);
+            // Lazily: a process that was left behind may still be in it. A command may have moved a
+            // directory above it; then only the descriptor leads there.
+            Self::Mount(path, root) => {
+                if umount2(path.as_path(), MntFlags::MNT_DETACH).is_err() {
+                    let root = format!("/proc/self/fd/{}", root.as_raw_fd());
+                    let _ = umount2(root.as_str(), MntFlags::MNT_DETACH);
+                }
             }
         }
     }
