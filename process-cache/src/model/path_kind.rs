@@ -84,16 +84,16 @@ pub fn descriptor(path: &Path) -> Option<i32> {
 /// Whether a path goes through a link of a process to a file behind it. Such paths of the calling
 /// process itself are resolved before they come here.
 pub fn leads_through(path: &Path) -> bool {
+    let links = ["cwd", "root", "exe"];
+    let mut above = path.ancestors().skip(1).filter_map(Path::file_name);
+    let behind_link = above.any(|name| links.iter().any(|link| name == *link));
     let path = path.as_os_str().as_bytes();
-    let links = [&b"/cwd/"[..], b"/root/", b"/exe/"];
     let begins = path.starts_with(b"/proc/") || path.starts_with(b"/dev/fd/");
     let after_descriptor = || {
         let at = memchr::memmem::find(path, b"/fd/")?;
         memchr::memchr(b'/', &path[at + 4..])
     };
-    begins
-        && (after_descriptor().is_some()
-            || (links.iter()).any(|link| memchr::memmem::find(path, link).is_some()))
+    begins && (behind_link || after_descriptor().is_some())
 }
 
 fn process_file(rest: &[u8]) -> Class {
@@ -179,7 +179,7 @@ mod tests {
             "/proc/1/cwd/a",
             "/proc/self/fd/4/a",
             "/dev/fd/4/a",
-            "/proc/1/root/etc",
+            "/proc/1/exe/a",
         ] {
             assert!(leads_through(Path::new(behind)), "{behind}");
         }

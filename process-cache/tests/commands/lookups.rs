@@ -92,7 +92,7 @@ fn files_behind_links_of_the_process_count() {
     for command in [
         "[ -e /proc/self/cwd/flag ] && echo yes || echo no",
         "[ -e /proc/$$/cwd/flag ] && echo yes || echo no",
-        "[ -e /proc/self/root/$PWD/flag ] && echo yes || echo no",
+        "[ -e /proc/self/root$PWD/flag ] && echo yes || echo no",
         "exec 5< .; [ -e /proc/self/fd/5/flag ] && echo yes || echo no",
         "exec 5< .; [ -e /dev/fd/5/flag ] && echo yes || echo no",
         "ls /proc/self/cwd; ls /proc/self/cwd/.",

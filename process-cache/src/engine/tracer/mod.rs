@@ -373,7 +373,7 @@ impl Tracer {
                 self.handle.forgo_reads(tid, call.args[0] as i32);
             }
             if makes_link(&call) {
-                // What is written to one name can be seen under the other from now on.
+                // From now on, writes to one name can be seen under the other.
                 self.handle.report_all_transfers();
             }
             pending = session.write_own(tid, &call, entry.pending, &tracee);

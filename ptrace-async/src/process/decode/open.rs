@@ -303,7 +303,7 @@ mod tests {
             ("/proc/self/cwd/x", "/base/x"),
             ("/proc/self/cwd/", "/base"),
             ("/proc/self/cwd", "/base"),
-            ("/proc/thread-self/root/x", "/x"),
+            ("/proc/thread-self/root", "/"),
             ("/proc/self/fd/3/x", "/dir/x"),
             ("/dev/fd/3/.", "/dir"),
             ("/proc/self/cwd/../x", "/base/../x"),

@@ -104,7 +104,7 @@ ptrace_async_in_process_loader_saved:
     movabs ${classes}, %rcx
     movzbl (%rcx, %rax), %ecx
     mov %ecx, {class}(%r11)
-    // What is known of the descriptor, if the first argument is one.
+    // The knowledge of the descriptor, if the first argument is one.
     xor %ecx, %ecx
     cmp ${descriptors}, %edi
     jae 10f
@@ -264,7 +264,7 @@ ptrace_async_in_process_asked:
     jmp 30f
 21: testl ${outputs}, {known_here}(%r11)
     jnz 30f
-    // What was seen in a file is told before the process may change it.
+    // Observations of a file are told before the process may change it.
     cmpl $0, {observed}(%r11)
     jne 70f
     cmp ${most_written}, %rdx

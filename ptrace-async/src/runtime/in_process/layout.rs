@@ -45,7 +45,7 @@ pub(crate) const FILE_LEN: u64 = LOGS_AT + ARENA_LEN as u64;
 
 /// The number of descriptors of which something is known.
 pub(crate) const DESCRIPTORS: usize = 256;
-// What is known of a descriptor.
+// The bits of `Header::known`.
 /// The process opened its file without a stop: neither reads nor metadata say anything new.
 pub(crate) const OWN: u8 = 1;
 /// Reads say nothing new.
