@@ -25,12 +25,25 @@ pub type Tid = i32;
 pub struct PathRef {
     /// The base directory (working directory or the descriptor's directory) joined with the
     /// given string; `//` and `/./` are collapsed, `..` is kept because a symlink before it
-    /// may matter. A final `/` or `/.` is dropped too and makes `follow` true, as it does
-    /// in the kernel. There it also demands a directory, which a tool that evaluates the
-    /// path can check.
+    /// may matter. A final `/` or `/.` is dropped too and makes `follow` and `as_directory`
+    /// true.
     pub path: PathBuf,
     /// Whether the syscall follows a symlink in the last component.
     pub follow: bool,
+    /// Whether it ended with `/` or `/.`: then the kernel demands a directory. Calls that change
+    /// the name itself, as rename(2) and rmdir(2) do, do not follow a link then, but fail.
+    pub as_directory: bool,
+}
+
+impl PathRef {
+    /// The path of a file that has been found: links are followed.
+    pub fn followed(path: PathBuf) -> Self {
+        Self {
+            path,
+            follow: true,
+            as_directory: false,
+        }
+    }
 }
 
 /// Identifies one open file description for the life of a session.

@@ -234,7 +234,7 @@ fn establish(
         } => {
             let first = change.content.is_none();
             made(change);
-            change.appended_from = None;
+            change.end_append(seq);
             if *fresh {
                 change.freshen(seq);
             }
@@ -280,7 +280,7 @@ fn establish(
         Effect::Symlink { .. } | Effect::Remove { .. } | Effect::RemoveDir { .. } => {
             made(change);
             change.freshen(seq);
-            change.appended_from = None;
+            change.end_append(seq);
             change.linked_to = None;
             change.time = TimeState::Present;
         }

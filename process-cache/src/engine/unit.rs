@@ -147,6 +147,8 @@ pub struct Change {
     pub would_remove: bool,
     /// The initial length, if the file was only appended to.
     pub appended_from: Option<u64>,
+    /// The first change that was no append, after appends (sequence number).
+    pub appended_until: Option<u64>,
     /// The change of its times.
     pub time: TimeState,
     /// Whether it was given the present time explicitly, not only by writing.
@@ -177,6 +179,7 @@ impl Change {
             fresh_from: 0,
             would_remove: false,
             appended_from: None,
+            appended_until: None,
             time: TimeState::Kept,
             dated: false,
             mode_set: false,
@@ -198,6 +201,18 @@ impl Change {
     /// Whether the name had a new inode at `seq`.
     pub fn was_fresh(&self, seq: u64) -> bool {
         self.fresh && self.fresh_from < seq
+    }
+
+    /// Notes a change that is no append.
+    pub fn end_append(&mut self, seq: u64) {
+        if self.appended_from.take().is_some() {
+            self.appended_until.get_or_insert(seq);
+        }
+    }
+
+    /// Whether the content at `seq` still had what was in the file before.
+    pub fn had_appends_only(&self, seq: u64) -> bool {
+        self.appended_from.is_some() || self.appended_until.is_some_and(|until| seq <= until)
     }
 
     /// Notes that an extended attribute was set or removed.
@@ -252,6 +267,14 @@ impl Change {
             (Some(_), None) => earlier.appended_from,
             (None, _) => later.appended_from,
         };
+        let appended_until = match (earlier.appended_from, later.content) {
+            (Some(_), Some(at)) if appended_from.is_none() => {
+                Some(later.appended_until.unwrap_or(at))
+            }
+            _ => earlier
+                .appended_until
+                .or_else(|| later.appended_until.filter(|_| earlier.content.is_none())),
+        };
         let others_time = other.time != TimeState::Kept && other.last >= self.last;
         let time = match self.time {
             mine if mine != TimeState::Kept && !others_time => mine,
@@ -294,6 +317,7 @@ impl Change {
             },
             would_remove: self.would_remove || other.would_remove,
             appended_from,
+            appended_until,
             time,
             dated: self.dated || other.dated,
             mode_set: self.mode_set || other.mode_set,

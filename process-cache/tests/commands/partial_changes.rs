@@ -70,6 +70,24 @@ fn appending_depends_on_the_name() {
 }
 
 #[test]
+fn a_file_that_is_read_between_appending_and_replacing_depends_on_the_name() {
+    check_states(": >> a; cat a; echo x > a");
+    check_states("echo more >> a; wc -c a; rm a");
+    check_states("echo more >> a; truncate -s 3 a");
+    check_call("open(F, \">>\", \"a\") && syswrite(F, \"more\") && truncate(F, 3)");
+}
+
+#[test]
+fn a_slash_behind_a_name_demands_a_directory() {
+    check_call("rename(\"a/\", \"c\")");
+    check_call("rename(\"a\", \"b/\")");
+    check_call("!syscall(84, my $rmdir = \"a/\")");
+    check_call("!syscall(87, my $unlink = \"a/\")");
+    check_call("!syscall(83, my $mkdir = \"a/\", 0755)");
+    check_call("link(\"a/\", \"c\")");
+}
+
+#[test]
 fn a_file_that_is_only_opened_for_writing_must_be_writable() {
     check_call("open(F, \"+<\", \"a\") && close(F)");
 }

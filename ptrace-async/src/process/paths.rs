@@ -59,6 +59,7 @@ pub(super) fn join(base: &Path, given: &[u8], follow: bool) -> PathRef {
     PathRef {
         path: PathBuf::from(OsString::from_vec(joined)),
         follow: follow || names_directory(given),
+        as_directory: names_directory(given),
     }
 }
 

@@ -273,7 +273,9 @@ fn precondition(
         // Made without a check for an existing file: later observations would have been different
         // if a file had existed.
         let soft = change.was_absent() && !change.was_fresh(observation.seq) && !removed;
-        if soft && (change.appended_from.is_some() || !matches!(query, Query::Content(_))) {
+        let rests_on_absence =
+            change.had_appends_only(observation.seq) || !matches!(query, Query::Content(_));
+        if soft && rests_on_absence {
             let absent = Observed::Answer(Answer::Error(libc::ENOENT));
             promoted.push((
                 Query::Kind {

@@ -14,7 +14,7 @@ use crate::engine::session::{Session, named_file};
 use crate::model::path::FilePath;
 use crate::world::executable::{self, Format};
 use crate::world::locate::{Located, is_directory, is_link, is_regular};
-use ptrace_async::event::{OpenMode, Tid};
+use ptrace_async::event::{OpenMode, PathRef, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::syscall::Object;
 
@@ -25,16 +25,16 @@ pub(super) struct Named {
     resource: FilePath,
     /// The result of stat or lstat.
     stat: Result<Stat, Errno>,
-    /// Whether the path ends with a slash.
+    /// Whether the path ends with a slash, which demands a directory.
     as_directory: bool,
 }
 
 impl Named {
-    pub(super) fn new(path: &Path, located: &Located) -> Self {
+    pub(super) fn new(path: &PathRef, located: &Located) -> Self {
         Self {
             resource: located.resource.clone(),
             stat: located.stat,
-            as_directory: path.as_os_str().as_encoded_bytes().ends_with(b"/"),
+            as_directory: path.as_directory,
         }
     }
 

@@ -204,7 +204,7 @@ impl Session {
     pub(super) fn failed_to_execute(&mut self, unit: UnitId, path: PathRef, error: i32) {
         if classify(&path.path) == Class::Ordinary {
             let located = self.look(unit, &path.path, true);
-            if !Self::explains_execution(error, &Named::new(&path.path, &located)) {
+            if !Self::explains_execution(error, &Named::new(&path, &located)) {
                 let call = format!("execve of {}", path.path.display());
                 self.fails_for_now(unit, &call, error);
             }

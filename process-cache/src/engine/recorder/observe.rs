@@ -15,8 +15,6 @@ use crate::world::lookup_cache::Kind;
 use ptrace_async::event::{FileKind, OpenFile, PathRef};
 use rustix::fs::Stat;
 use rustix::io::Errno;
-use std::ffi::OsStr;
-use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -542,14 +540,12 @@ impl Session {
                         continue;
                     }
                     let located = self.look(unit, &path.path, path.follow);
-                    named.push(Named::new(&path.path, &located));
+                    named.push(Named::new(path, &located));
                     let given = located.given.clone();
                     let follow = path.follow;
-                    if let Some(name) = path.path.as_os_str().as_bytes().strip_suffix(b"/")
-                        && !name.is_empty()
-                    {
-                        // The slash follows a link, but the call does not.
-                        let located = self.look(unit, Path::new(OsStr::from_bytes(name)), false);
+                    if path.as_directory {
+                        // The slash follows a link, but the call may not.
+                        let located = self.look(unit, &path.path, false);
                         let query = Query::Kind {
                             path: located.given,
                             follow: false,

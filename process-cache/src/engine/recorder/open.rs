@@ -117,7 +117,7 @@ impl Session {
             self.stat(unit, &path.path, path.follow);
             if let Some(error) = error {
                 let located = self.look(unit, &path.path, path.follow);
-                self.explain_open(unit, path, mode, error, &Named::new(&path.path, &located));
+                self.explain_open(unit, path, mode, error, &Named::new(path, &located));
             }
             return;
         }
@@ -425,7 +425,7 @@ impl Session {
             change.appended_from = appends.then_some(size);
             change.create_mode = mode.create.map(|mode| mode & !umask & 0o7777);
         } else if !appends {
-            change.appended_from = None;
+            change.end_append(seq);
         }
         if !known || !matches!(change.time, TimeState::Set(..)) || mode.truncate {
             change.time = TimeState::Present;
@@ -511,7 +511,7 @@ impl Session {
             self.note(unit, query, observed, located.resource);
             return;
         }
-        let named = Named::new(&path.path, &located);
+        let named = Named::new(path, &located);
         match error {
             libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG => {}
             libc::ENOENT

@@ -165,7 +165,7 @@ impl Session {
         let change = self.change(unit, seq, path, initial);
         change.content.get_or_insert(seq);
         change.freshen(seq);
-        change.appended_from = None;
+        change.end_append(seq);
         change.linked_to = None;
         change.moved_from = None;
         change.mode_set = false;
@@ -423,11 +423,15 @@ impl Session {
         let known = change.is_some_and(|change| change.content.is_some());
         // An append did not depend on the bytes before it; a shorter or longer file does.
         let appended = change
-            .filter(|change| change.appended_from.is_some())
-            .and_then(|change| Some((change.content?, change.initial_content.clone()?)));
-        if let (Some((seq, content)), true) = (appended, length > 0) {
-            let (query, observed) = (Query::Content(path.clone()), Observed::Content(content));
-            self.unit(unit).observe(seq, query, observed, path.clone());
+            .filter(|change| change.appended_from.is_some() && length > 0)
+            .and_then(|change| Some((change.content?, change.initial_content.clone())));
+        match appended {
+            Some((seq, Some(content))) => {
+                let (query, observed) = (Query::Content(path.clone()), Observed::Content(content));
+                self.unit(unit).observe(seq, query, observed, path.clone());
+            }
+            Some((seq, None)) => self.note_kind(seq, unit, &path, None),
+            None => {}
         }
         let mut initial_content = None;
         if let (Some(stat), false) = (initial.as_deref(), known) {
@@ -459,7 +463,7 @@ impl Session {
             change.content = Some(seq);
             change.initial_content = initial_content;
         }
-        change.appended_from = None;
+        change.end_append(seq);
         change.time = TimeState::Present;
     }
 

@@ -71,8 +71,8 @@ impl Tracer {
                 .effects
                 .iter()
                 .map(|effect| PathRef {
-                    path: effect.path().to_path_buf(),
                     follow: false,
+                    ..PathRef::followed(effect.path().to_path_buf())
                 })
                 .collect();
             session.inherit_facts(tid, unit, &outcome, keyed);

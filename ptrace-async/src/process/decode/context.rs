@@ -111,7 +111,7 @@ impl EntryContext<'_> {
     fn past_links(&self, base: &Path, text: &[u8], follow: bool) -> PathRef {
         let mut joined = paths::join(base, text, follow);
         for _ in 0..MOST_LINKS {
-            let Some(past) = self.past_link(&joined, paths::names_directory(text)) else {
+            let Some(past) = self.past_link(&joined) else {
                 break;
             };
             joined = past;
@@ -119,7 +119,7 @@ impl EntryContext<'_> {
         joined
     }
 
-    fn past_link(&self, path: &PathRef, is_directory: bool) -> Option<PathRef> {
+    fn past_link(&self, path: &PathRef) -> Option<PathRef> {
         let root = self.model.root(self.tid)?.as_os_str().as_bytes();
         let inner = path.path.as_os_str().as_bytes();
         let inner = inner.strip_prefix(root.strip_suffix(b"/").unwrap_or(root))?;
@@ -131,7 +131,7 @@ impl EntryContext<'_> {
             return None;
         }
         let follows = path.follow && !matches!(link, ProcessLink::Descriptor(_));
-        if rest.is_empty() && !is_directory && !follows {
+        if rest.is_empty() && !path.as_directory && !follows {
             return None;
         }
         let to = match link {
@@ -139,7 +139,10 @@ impl EntryContext<'_> {
             ProcessLink::Root => self.model.root(self.tid)?,
             ProcessLink::Descriptor(fd) => self.model.file(self.tid, fd)?.path.as_deref()?,
         };
-        Some(paths::join(to, rest, path.follow))
+        Some(PathRef {
+            as_directory: path.as_directory,
+            ..paths::join(to, rest, path.follow)
+        })
     }
 
     /// The same directory under the kernel's name, where that can be had.
@@ -181,7 +184,7 @@ impl EntryContext<'_> {
     pub(super) fn descriptor(&mut self, fd: i32) -> Option<FileRef> {
         if fd == AT_FDCWD {
             let path = self.model.cwd(self.tid)?.to_owned();
-            return Some(FileRef::Path(PathRef { path, follow: true }));
+            return Some(FileRef::Path(PathRef::followed(path)));
         }
         self.file(fd).map(FileRef::File)
     }
@@ -214,9 +217,7 @@ pub(super) fn changed_paths(event: &IoEvent) -> SmallVec<[PathRef; 2]> {
     let mut paths = SmallVec::new();
     let mut add = |file: &FileRef| match file {
         FileRef::Path(path) => paths.push(path.clone()),
-        FileRef::File(file) => {
-            paths.extend(file.path.clone().map(|path| PathRef { path, follow: true }))
-        }
+        FileRef::File(file) => paths.extend(file.path.clone().map(|path| PathRef::followed(path))),
     };
     match event {
         IoEvent::XattrWrite { file: at, .. }

@@ -258,7 +258,7 @@ impl ExitContext<'_> {
             location.cwd.clone_from(&path);
         }
         self.out.push(IoEvent::ChangeDir {
-            path: PathRef { path, follow: true },
+            path: PathRef::followed(path),
             error: None,
         });
     }
@@ -269,7 +269,7 @@ impl ExitContext<'_> {
             location.root.clone_from(&path);
         }
         self.out.push(IoEvent::ChangeRoot {
-            path: PathRef { path, follow: true },
+            path: PathRef::followed(path),
         });
     }
 

@@ -40,10 +40,7 @@ impl<'a> EntryContext<'a> {
         let path = match self.file_ref(dirfd, address, flags)? {
             FileRef::Path(path) => path,
             FileRef::File(file) => match &file.path {
-                Some(path) => PathRef {
-                    path: path.clone(),
-                    follow: true,
-                },
+                Some(path) => PathRef::followed(path.clone()),
                 None => {
                     self.push(IoEvent::StatFile { file });
                     return None;
@@ -72,8 +69,8 @@ impl<'a> EntryContext<'a> {
         let path = match self.file_ref(dirfd, address, flags)? {
             FileRef::Path(path) => path,
             FileRef::File(file) => PathRef {
-                path: file.path.clone()?,
                 follow: false,
+                ..PathRef::followed(file.path.clone()?)
             },
         };
         self.push(IoEvent::ReadLink { path });

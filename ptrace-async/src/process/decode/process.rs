@@ -80,7 +80,7 @@ impl EntryContext<'_> {
                     self.unsupported("the program that is executed has no path");
                     PathBuf::from(format!("/proc/self/fd/{dirfd}"))
                 });
-                PathRef { path, follow: true }
+                PathRef::followed(path)
             }
         };
         self.push(IoEvent::ExecAttempt {
@@ -133,7 +133,7 @@ impl EntryContext<'_> {
     pub(super) fn fchdir(&mut self) -> Option<ExitStep> {
         let file = self.file(self.int(0))?;
         let path = file.path.clone();
-        let path = path.map(|path| PathRef { path, follow: true });
+        let path = path.map(PathRef::followed);
         Some(ExitStep::ChangeDir { path })
     }
 

@@ -152,7 +152,7 @@ impl Opening {
     /// An open of a path for reading that names no descriptor.
     pub(super) fn to_read(path: PathBuf, flags: i32) -> Self {
         Self {
-            path: PathRef { path, follow: true },
+            path: PathRef::followed(path),
             mode: open_mode(flags, 0),
             flags,
             origin: None,
