@@ -8,6 +8,8 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use anyhow::Context;
+
 use super::case::{Aftermath, Case, Edit, Run, Step};
 use super::conclude;
 use super::disturb::{self, Progress, Ready, Scene};
@@ -30,6 +32,24 @@ pub(crate) struct Pcache {
     pub(crate) defect: Option<String>,
     /// Longest time for one run.
     pub(crate) deadline: Duration,
+}
+
+impl Pcache {
+    /// Whether this build injects errors when it is asked to.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be started.
+    pub(crate) fn injects_errors(&self) -> anyhow::Result<bool> {
+        let store = tempfile::tempdir()?;
+        let status = Command::new(&self.program)
+            .args(["--quiet", "--", "sh", "-c", "cd / 2> /dev/null || exit 7"])
+            .env("PCACHE_DIR", store.path())
+            .env("PCACHE_INJECT", "chdir:EIO:1")
+            .status()
+            .with_context(|| format!("starting {}", self.program.display()))?;
+        Ok(status.code() == Some(7))
+    }
 }
 
 /// The program that the second side runs under.

@@ -119,6 +119,7 @@ const BRIEF: &[Trouble] = &[
     Trouble::Namespaces,
     Trouble::Outsiders,
     Trouble::Errors,
+    Trouble::Injected,
     Trouble::Locks,
     Trouble::Disks,
     Trouble::Places,
@@ -197,7 +198,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(name) = &args.plant {
         return plant::run(args, &pcache, name, first, scratch.path());
     }
-    let cases = Cases::new(args, first)?;
+    let cases = Cases::new(args, &pcache, first)?;
     println!(
         "differential: {} cases, first seed {first}, {} steps each",
         cases.len(),
@@ -224,9 +225,9 @@ struct Cases {
 }
 
 impl Cases {
-    fn new(args: &Args, first: u64) -> anyhow::Result<Self> {
+    fn new(args: &Args, pcache: &Pcache, first: u64) -> anyhow::Result<Self> {
         let tools = Tools::find();
-        let selection = selection(args, tools)?;
+        let selection = selection(args, pcache, tools)?;
         if let Some(path) = &args.replay {
             let json =
                 std::fs::read(path).with_context(|| format!("reading {}", path.display()))?;
@@ -281,8 +282,11 @@ impl Cases {
 }
 
 /// The kinds of trouble that are chosen and possible.
-fn selection(args: &Args, tools: Tools) -> anyhow::Result<Selection> {
+fn selection(args: &Args, pcache: &Pcache, tools: Tools) -> anyhow::Result<Selection> {
     let mut selection = Selection::new(&args.only, &args.without);
+    if selection.has(Trouble::Injected) && !pcache.injects_errors()? {
+        selection.skip(Trouble::Injected, "this pcache injects no errors");
+    }
     if !tools.namespaces {
         selection.skip(Trouble::Namespaces, "`unshare -r` is not possible here");
     }

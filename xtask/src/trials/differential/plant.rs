@@ -24,7 +24,12 @@ const FOUND_BY: &[(&str, &[Trouble])] = &[
     ("trust-killed", &[Trouble::Signals]),
     (
         "trust-moment-failures",
-        &[Trouble::Errors, Trouble::Locks, Trouble::Disks],
+        &[
+            Trouble::Errors,
+            Trouble::Injected,
+            Trouble::Locks,
+            Trouble::Disks,
+        ],
     ),
     ("drop-truncate-fact", &[Trouble::Calls]),
     (
@@ -92,7 +97,7 @@ pub(crate) fn run(
             only: kinds(defect, &args.only),
             ..args.clone()
         };
-        let cases = Cases::new(&args, first)?;
+        let cases = Cases::new(&args, pcache, first)?;
         let planted = Pcache {
             defect: Some(defect.clone()),
             ..pcache.clone()

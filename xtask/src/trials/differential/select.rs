@@ -11,8 +11,10 @@ pub(crate) enum Trouble {
     Projects,
     /// Others change inputs and outputs while a step runs.
     Outsiders,
-    /// Calls fail for reasons of the moment: busy programs, resource limits, injected errors.
+    /// Calls fail for reasons of the moment: busy programs, resource limits.
     Errors,
+    /// A call of a step fails with an error that pcache injects (builds with planted defects).
+    Injected,
     /// Processes of a step get signals from others.
     Signals,
     /// A disk is full while a step runs.

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
-use ptrace_async::syscall::errno;
+use ptrace_async::syscall::{Failure, errno, table};
 
 use crate::support::pcache::{self, Build};
 use crate::support::workers::in_parallel;
@@ -57,6 +57,21 @@ pub(crate) struct Args {
     /// Name each pair that cannot be injected.
     #[arg(long)]
     list: bool,
+}
+
+/// The errors of a call that can be injected, but for those after which programs try again.
+///
+/// # Panics
+///
+/// When the syscall table has no such call.
+pub(crate) fn injectable(call: &str) -> Vec<&'static str> {
+    let spec = table::by_name(call).expect("a call of the table");
+    let errors = spec.errors().into_iter();
+    errors
+        .filter(|error| spec.failure(*error) != Failure::Retried)
+        .map(name)
+        .filter(|error| reason_against(spec, error).is_none())
+        .collect()
 }
 
 /// Runs a part of the pairs, as continuous integration does.

@@ -8,6 +8,7 @@ use crate::trials::differential::case::{Aftermath, Case, Edit, Run, Step};
 use crate::trials::differential::dice::Dice;
 use crate::trials::differential::disturb::{Act, Condition, Disturbance, Lock, Moment, Signal};
 use crate::trials::differential::select::{Selection, Trouble};
+use crate::trials::errors::injectable;
 
 use super::{Node, PROGRAMS, Project, Tools, common_files, entry, run, script, snippet};
 
@@ -26,6 +27,9 @@ const STATEMENTS: &[&str] = &[
     "cp {i} {o}",
     "cp -p {o} {p}",
     "mv {o} {p}",
+    "cat {i} >> {o}; cat {o} > {p}; echo {w} > {o}",
+    ": >> {o}; wc -c < {o} >> {p}; cp {i} {o}",
+    "echo {w} >> {o}; truncate -s 3 {o}",
     "cat {i} > {o}.new; mv {o}.new {o}",
     "rm -f {o}",
     "[ -e {o} ] && echo there >> {p} || echo none >> {p}",
@@ -105,6 +109,82 @@ const DISK_GCC: &[&str] = &[
     "gcc -S csrc/util.c -Iinc/b -o \"${SMALL:-work}/s\" 2> /dev/null; wc -l < \"${SMALL:-work}/s\" > {o}",
 ];
 
+/// Statements whose commands make calls of many kinds.
+const COMMANDS: &[&str] = &[
+    "tar cf - src 2> /dev/null | tar xf - -C work 2> /dev/null; ls work > {o}",
+    "find src -type f 2> /dev/null | sort > {o}",
+    "cp -r src work/copy 2> /dev/null; ls work/copy > {o} 2> /dev/null",
+    "install -m 755 {i} {o} 2> /dev/null || echo no > {p}",
+    "split -l 1 {i} work/part 2> /dev/null; cat work/part* > {o} 2> /dev/null",
+    "sort -o {o} {i} 2> /dev/null; echo $?",
+    "awk '{ print NR, $0 }' {i} > {o} 2> /dev/null || echo failed > {p}",
+    "xargs -n 1 echo < {i} > {o} 2> /dev/null; true",
+    "tee {o} < {i} > /dev/null 2>&1; [ -s {o} ] && echo full >> {p}",
+    "(cat {i} & wait) > {o} 2> /dev/null",
+    "dd if={i} of={o} 2> /dev/null; echo $?",
+    "ln {i} {o}.hard 2> /dev/null || cp {i} {o}.hard 2> /dev/null; true",
+    "touch -r {i} {o} 2> /dev/null; [ {o} -ot src ] && echo older > {p}",
+    "mkdir work/d 2> /dev/null && echo made > {o} || echo there > {o}",
+    "(cd work 2> /dev/null && ls > ../{o}) || echo nowhere > {o}",
+    "x=$(cat {i} 2> /dev/null | wc -c); echo $x > {o}",
+    "perl -e 'opendir D, \"src\" or print \"no\\n\"; print join(\" \", sort readdir D), \"\\n\"' > {o}",
+    "perl -e 'print rename(\"{p}\", \"{o}\") ? 1 : 0, unlink(\"{p}\") ? 1 : 0, symlink(\"x\", \"{p}\") ? 1 : 0' > work/c",
+    "perl -e 'my $t = -s \"{i}\"; print defined $t ? $t : \"none\"' > {o}",
+];
+
+/// The same, with a compiler.
+const COMPILED: &[&str] = &[
+    "gcc -c csrc/util.c -Iinc/b -o {o} 2> /dev/null || echo failed > {p}",
+    "gcc -E csrc/util.c -Iinc/b 2> /dev/null | wc -l > {o}",
+    "gcc -c csrc/util.c -Iinc/b -o work/u.o 2> /dev/null && ar rcD {o} work/u.o 2> /dev/null; echo $?",
+];
+
+/// Calls that fail, by how often they are chosen.
+const FAILING: &[(usize, &str)] = &[
+    (14, "openat"),
+    (8, "newfstatat"),
+    (8, "read"),
+    (8, "write"),
+    (6, "execve"),
+    (4, "clone"),
+    (4, "vfork"),
+    (4, "mmap"),
+    (4, "mkdir"),
+    (4, "rename"),
+    (3, "renameat2"),
+    (4, "unlink"),
+    (4, "unlinkat"),
+    (3, "access"),
+    (3, "faccessat2"),
+    (3, "fstat"),
+    (3, "getdents64"),
+    (3, "readlink"),
+    (3, "chdir"),
+    (3, "pipe2"),
+    (3, "dup2"),
+    (3, "fcntl"),
+    (2, "close"),
+    (2, "ftruncate"),
+    (2, "truncate"),
+    (2, "fchmod"),
+    (2, "chmod"),
+    (2, "fchmodat"),
+    (2, "utimensat"),
+    (2, "linkat"),
+    (2, "symlink"),
+    (2, "symlinkat"),
+    (2, "rmdir"),
+    (2, "copy_file_range"),
+    (2, "lseek"),
+    (2, "statx"),
+    (2, "getcwd"),
+    (2, "wait4"),
+    (1, "getrandom"),
+    (1, "statfs"),
+    (1, "sysinfo"),
+    (1, "prlimit64"),
+];
+
 /// Statements that write to places which may be read-only, or remove them.
 const PLACES: &[&str] = &[
     "cat {i} > {o} 2> /dev/null || echo no",
@@ -154,6 +234,7 @@ pub(super) fn themes(selection: &Selection) -> Vec<(usize, Trouble)> {
     [
         (30, Trouble::Outsiders),
         (18, Trouble::Errors),
+        (14, Trouble::Injected),
         (20, Trouble::Signals),
         (12, Trouble::Disks),
         (12, Trouble::Places),
@@ -178,7 +259,7 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, tools: Tools, theme
         ),
         (
             "lib/record",
-            "open L, '+<', $ARGV[0] or exit 9; fcntl L, 6, pack('s s x4 q q i x4', 1, 0, 0, 0, 0) or do { print \"busy\\n\"; exit 3 }; print \"got it\\n\";\n",
+            "open L, '+<', $ARGV[0] or exit 9; my $l = pack('s s x4 q q i x4', 1, 0, 0, 0, 0); fcntl L, 6, $l or do { print \"busy\\n\"; exit 3 }; print \"got it\\n\";\n",
         ),
     ] {
         entries.push(entry(path, script(vec![text.into()])));
@@ -293,6 +374,8 @@ impl Author<'_> {
             Trouble::Locks => LOCKS,
             Trouble::Errors if dice.chance(67) => BUSY,
             Trouble::Errors => LIMITED,
+            Trouble::Injected if self.tools.gcc && dice.chance(15) => COMPILED,
+            Trouble::Injected => COMMANDS,
             Trouble::Disks if self.tools.gcc && dice.chance(20) => DISK_GCC,
             Trouble::Disks => DISK,
             Trouble::Places => PLACES,
@@ -381,6 +464,7 @@ fn disturbance(dice: &mut Dice, project: &Project, theme: Trouble, tools: Tools)
                 Condition::MountPoint(place)
             })
         }
+        Trouble::Injected => Disturbance::During(Condition::Injected(fault(dice))),
         _ => Disturbance::During(match dice.below(10) {
             0..5 => Condition::OpenForWriting("lib/prog".into()),
             5..7 => Condition::Running("lib/prog".into()),
@@ -398,6 +482,15 @@ fn disturbance(dice: &mut Dice, project: &Project, theme: Trouble, tools: Tools)
             ]),
         }),
     }
+}
+
+/// Makes up a call that fails, and how: `openat:EIO:7` is the seventh that stops.
+fn fault(dice: &mut Dice) -> String {
+    let call = dice.weighted(FAILING);
+    let errors = injectable(call);
+    let which = dice.weighted(&[(30, 1), (20, 2), (20, 4), (20, 10), (10, 40)]);
+    let which = dice.range(which, 2 * which);
+    format!("{call}:{}:{which}", dice.pick(&errors))
 }
 
 /// Makes up an act of somebody else on an output or an input.

@@ -184,7 +184,7 @@ const PURE: &[&str] = &[
     "head -c 20000 /dev/zero | tr '\\0' x > {o}; cat {i} >> {o}; cksum {o}",
     "python3 -S -c 'import os; f = os.open(\"{o}\", os.O_CREAT | os.O_RDWR); os.write(f, b\"x\" * 20000); os.writev(f, [b\"a\", b\"{w}\"]); os.pwrite(f, b\"p\", {n}); print(os.fstat(f).st_size, os.listdir(\"src\") != [])'",
     // Paths that lead through links of processes.
-    "cat /proc/self/cwd/{i} > {o}; ls -l /proc/$$/cwd/{j} | wc -l >> {o}",
+    "cat /proc/self/cwd/{i} > {o}; ls -l /proc/$$/cwd/{j} 2> /dev/null | wc -l >> {o}",
     "exec 5< .; if [ -s /proc/self/fd/5/{i} ]; then echo some; else echo none; fi > {o}",
     "exec 5< src; ls /dev/fd/5/ > {o}",
     "ln -sfn /proc/self/cwd {o}.here; if [ -s {o}.here/{i} ]; then echo some; else echo none; fi > {o}; rm {o}.here",
