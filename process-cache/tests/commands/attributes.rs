@@ -138,6 +138,22 @@ fn a_file_written_in_place_keeps_its_attributes() {
 }
 
 #[test]
+fn attributes_that_are_read_after_a_write_are_those_of_the_file() {
+    let Some(perl) = program(&["perl"]) else {
+        return;
+    };
+    for change in [
+        "open(F, \">>\", \"x\"); syswrite(F, \"more\")",
+        "open(F, \">\", \"x\"); syswrite(F, \"new\")",
+        "truncate(\"x\", 1)",
+        "chmod(0640, \"x\")",
+    ] {
+        let list = "my ($name, $room) = (\"x\", \" \" x 99); print syscall(194, $name, $room, 99)";
+        check_file(&format!("{perl} -e '{change}; {list}'"));
+    }
+}
+
+#[test]
 fn copies_have_the_attributes_that_the_program_copies() {
     check_file("cp x n");
     check_file("cp -a x n");

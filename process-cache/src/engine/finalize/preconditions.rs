@@ -259,7 +259,13 @@ fn precondition(
                 )),
             };
         }
-        let removed = matches!(observation.observed, Observed::Answer(Answer::Error(_)));
+        if let (Query::Xattr { name, .. }, true) = (query, in_place) {
+            return attribute_of_changed(change, name, observation);
+        }
+        let removed = matches!(
+            observation.observed,
+            Observed::Answer(Answer::Error(libc::ENOENT | libc::ENOTDIR))
+        );
         if let (Some(initial), false) = (change.initial.as_deref(), removed) {
             if let Some(content) = &change.initial_content {
                 let content = Observed::Content(content.clone());
@@ -430,6 +436,30 @@ fn mounts(unit: &Unit) -> Result<Vec<(Query, Observed)>, String> {
         .collect())
 }
 
+/// The precondition of an attribute that was read from a file that the unit had written in place.
+/// Writing keeps attributes, and changing permissions makes none.
+fn attribute_of_changed(
+    change: &Change,
+    name: &[u8],
+    observation: &Observation,
+) -> Result<Precondition, String> {
+    let is_absent = matches!(observation.observed, Observed::Answer(Answer::Error(_)));
+    let is_listing = name.is_empty();
+    let is_list = is_listing || name.starts_with(b"system.posix_acl");
+    let is_changed = change
+        .attributes
+        .iter()
+        .any(|own| is_listing || own == name)
+        || change.mode_set && is_list && !is_absent;
+    if is_changed {
+        let resource = observation.resource.display();
+        return Err(format!(
+            "reads attributes of {resource}, which it may have changed itself"
+        ));
+    }
+    Ok(Precondition::Holds(observation.observed.clone()))
+}
+
 /// Whether the planted defect drops this fact.
 fn dropped(query: &Query, observed: &Observed) -> bool {
     let absent = matches!(observed, Observed::Answer(Answer::Error(_)));
@@ -558,6 +588,31 @@ mod tests {
         let seen = Observed::Answer(Answer::Directory);
         unit.observe(2, Query::Content(path.clone()), seen, path.clone());
         assert_eq!(queries(&unit), [Query::Content(path)]);
+    }
+
+    #[test]
+    fn an_attribute_that_is_read_after_a_write_is_a_precondition() {
+        let path = FilePath::from("/w/o");
+        let query = || Query::Xattr {
+            path: path.clone(),
+            follow: true,
+            name: b"user.a".to_vec(),
+        };
+        let mut in_place = unit();
+        let change = in_place.change(1, &path, Some(regular("/w/o")));
+        change.content = Some(1);
+        let absent = Observed::Answer(Answer::Error(libc::ENODATA));
+        in_place.observe(2, query(), absent.clone(), path.clone());
+        assert_eq!(queries(&in_place), [query()]);
+        in_place.change(3, &path, None).set_attribute(b"user.a");
+        assert!(preconditions(&in_place).is_err());
+
+        // A file that exists at another run has attributes of its own.
+        let mut made = unit();
+        made.change(1, &path, None).content = Some(1);
+        made.observe(2, query(), absent, path.clone());
+        let (path, follow) = (path.clone(), false);
+        assert_eq!(queries(&made), [Query::Kind { path, follow }]);
     }
 
     #[test]

@@ -21,6 +21,8 @@ use ptrace_async::syscall::Object;
 /// A file that a call names.
 #[derive(Debug)]
 pub(super) struct Named {
+    /// Its path as it was given, without a final slash.
+    given: FilePath,
     /// Its canonical path.
     resource: FilePath,
     /// The result of stat or lstat.
@@ -32,6 +34,7 @@ pub(super) struct Named {
 impl Named {
     pub(super) fn new(path: &PathRef, located: &Located) -> Self {
         Self {
+            given: located.given.clone(),
             resource: located.resource.clone(),
             stat: located.stat,
             as_directory: path.as_directory,
@@ -65,10 +68,19 @@ impl Named {
         rustix::fs::stat(self.directory()).is_err()
     }
 
-    /// Whether the directory is sticky: then the kernel has rules of its own (proc(5),
-    /// `protected_regular` and the like).
-    fn is_in_sticky_directory(&self) -> bool {
-        rustix::fs::stat(self.directory()).is_ok_and(|stat| stat.st_mode & libc::S_ISVTX != 0)
+    /// Whether it belongs to somebody else, or is found by a link of somebody else, in a sticky
+    /// directory: then the kernel has rules of its own (proc(5), `protected_regular` and the like).
+    fn is_protected_by_sticky_directory(&self) -> bool {
+        let user = rustix::process::geteuid().as_raw();
+        let link = self.given.as_path();
+        let is_foreign = |stat: &Stat| stat.st_uid != user;
+        let is_sticky = |path: Option<&Path>| {
+            let stat = rustix::fs::stat(path.unwrap_or(Path::new("/")));
+            stat.is_ok_and(|stat| stat.st_mode & libc::S_ISVTX != 0)
+        };
+        self.stat.as_ref().is_ok_and(is_foreign) && is_sticky(Some(self.directory()))
+            || rustix::fs::lstat(link).is_ok_and(|stat| is_link(&stat) && is_foreign(&stat))
+                && is_sticky(link.parent())
     }
 
     fn denies(&self, right: Access) -> bool {
@@ -163,7 +175,7 @@ impl Session {
                 it.fails(error)
                     || it.denies(Access::WRITE_OK)
                     || it.directory_denies(Access::WRITE_OK | Access::EXEC_OK)
-                    || it.is_in_sticky_directory()
+                    || it.is_protected_by_sticky_directory()
             }),
             Errno::PERM => {
                 let is_special = |it: &Named| {
@@ -200,7 +212,7 @@ impl Session {
                 file.fails(error)
                     || file.denies(right)
                     || creates && file.directory_denies(Access::WRITE_OK | Access::EXEC_OK)
-                    || file.is_in_sticky_directory()
+                    || file.is_protected_by_sticky_directory()
                     || file.is(|stat| !is_regular(stat) && !is_directory(stat))
             }
             Errno::PERM => file.is_protected() || !is_privileged() && file.is_of_somebody_else(),

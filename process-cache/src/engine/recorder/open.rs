@@ -64,6 +64,15 @@ impl Session {
             // The opened file may be any.
             self.outputs.watch.give_up();
         }
+        if let Some(error) = error
+            && matches!(class, Class::Determined | Class::Random)
+            && spelled.starts_with(b"/dev/")
+            && !matches!(error, libc::EACCES | libc::EPERM)
+            && rustix::fs::stat(path.path.as_path()).is_ok()
+        {
+            // A device that is there can be opened, where rights do not forbid it.
+            self.fails_for_now(unit, "open", error);
+        }
         match class {
             Class::Ordinary => {}
             Class::Determined => return,

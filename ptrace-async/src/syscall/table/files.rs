@@ -22,7 +22,7 @@ pub(super) const CALLS: &[Spec] = &[
         .stores(&[File(0), Content(0)])
         .world(World::Count)
         .fails(&[EAGAIN, EDQUOT, EFBIG, EIO, ENOMEM, ENOSPC, EPERM, EPIPE])
-        .means(&[(EAGAIN, Failure::Retried)]),
+        .means(&[(EAGAIN, Failure::Retried), (EPERM, Failure::Moment)]),
     sys!(2 open(pathname: Path, flags: Flags(flags::OPEN), mode: Mode) -> Fd)
         .blocks()
         .loads(&[Name(0), Node(0), Cwd, Root, Umask])
@@ -59,7 +59,7 @@ pub(super) const CALLS: &[Spec] = &[
         .stores(&[Content(0)])
         .world(World::Count)
         .fails(&[EAGAIN, EDQUOT, EFBIG, EIO, ENOMEM, ENOSPC, EPERM, EPIPE])
-        .means(&[(EAGAIN, Failure::Retried)]),
+        .means(&[(EAGAIN, Failure::Retried), (EPERM, Failure::Moment)]),
     sys!(19 readv(fd: Fd, iov: Out(Vectors(2)), iovcnt: Size) -> Count)
         .blocks()
         .loads(&[FdTable, File(0), Content(0)])
@@ -73,7 +73,7 @@ pub(super) const CALLS: &[Spec] = &[
         .stores(&[File(0), Content(0)])
         .world(World::Count)
         .fails(&[EAGAIN, EDQUOT, EFBIG, EIO, ENOMEM, ENOSPC, EPERM, EPIPE])
-        .means(&[(EAGAIN, Failure::Retried)]),
+        .means(&[(EAGAIN, Failure::Retried), (EPERM, Failure::Moment)]),
     sys!(22 pipe(pipefd: Out(One(FdPair))) -> Zero)
         .stores(&[FdTable])
         .fails(&[EMFILE, ENFILE, ENOMEM]),
@@ -214,7 +214,7 @@ pub(super) const CALLS: &[Spec] = &[
     .stores(&[Content(0)])
     .world(World::Count)
     .fails(&[EAGAIN, EDQUOT, EFBIG, EIO, ENOMEM, ENOSPC, EPERM, EPIPE])
-    .means(&[(EAGAIN, Failure::Retried)]),
+    .means(&[(EAGAIN, Failure::Retried), (EPERM, Failure::Moment)]),
     sys!(326 copy_file_range(
         fd_in: Fd, off_in: InOut(One(I64)), fd_out: Fd, off_out: InOut(One(I64)), len: Size,
         flags: Flags(flags::PLAIN)
@@ -246,7 +246,7 @@ pub(super) const CALLS: &[Spec] = &[
     .stores(&[File(0), Content(0)])
     .world(World::Count)
     .fails(&[EAGAIN, EDQUOT, EFBIG, EIO, ENOMEM, ENOSPC, EPERM, EPIPE])
-    .means(&[(EAGAIN, Failure::Retried)]),
+    .means(&[(EAGAIN, Failure::Retried), (EPERM, Failure::Moment)]),
     sys!(436 close_range(
         first: UInt, last: UInt, flags: Flags(flags::CLOSE_RANGE)
     ) -> Zero)

@@ -111,7 +111,7 @@ const DISK_GCC: &[&str] = &[
 
 /// Statements whose commands make calls of many kinds.
 const COMMANDS: &[&str] = &[
-    "tar cf - src 2> /dev/null | tar xf - -C work 2> /dev/null; ls work > {o}",
+    "tar cf - src 2> /dev/null | tar tf - 2> /dev/null | sort > {o}",
     "find src -type f 2> /dev/null | sort > {o}",
     "cp -r src work/copy 2> /dev/null; ls work/copy > {o} 2> /dev/null",
     "install -m 755 {i} {o} 2> /dev/null || echo no > {p}",
@@ -139,11 +139,12 @@ const COMPILED: &[&str] = &[
     "gcc -c csrc/util.c -Iinc/b -o work/u.o 2> /dev/null && ar rcD {o} work/u.o 2> /dev/null; echo $?",
 ];
 
-/// Calls that fail, by how often they are chosen.
+/// Calls that fail, by how often they are chosen. Reads are not among them, as those of pipes
+/// have no errors that pass, nor close(2), which has closed a descriptor also where it fails.
 const FAILING: &[(usize, &str)] = &[
     (14, "openat"),
     (8, "newfstatat"),
-    (8, "read"),
+    (4, "pread64"),
     (8, "write"),
     (6, "execve"),
     (4, "clone"),
@@ -161,7 +162,6 @@ const FAILING: &[(usize, &str)] = &[
     (3, "pipe2"),
     (3, "dup2"),
     (3, "fcntl"),
-    (2, "close"),
     (2, "ftruncate"),
     (2, "truncate"),
     (2, "fchmod"),
