@@ -1,7 +1,9 @@
 //! Extended attributes of files, access lists included, and what directories pass on to new files.
 
+use std::hash::{Hash, Hasher};
 use std::path::Path;
 
+use rustc_hash::FxHasher;
 use rustix::buffer::spare_capacity;
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags};
 use rustix::io::Errno;
@@ -105,6 +107,19 @@ pub(super) fn inherited(path: &FilePath) -> Result<Answer, Errno> {
         hasher.update(&list);
     }
     Ok(Answer::Summary(Digest(*hasher.finalize().as_bytes())))
+}
+
+/// Returns a hash of the attributes that a hit can set, to compare two states of a file in one
+/// session; links are not followed. What cannot be read counts as absent.
+pub(crate) fn hash(path: &Path) -> u64 {
+    let mut hasher = FxHasher::default();
+    for name in names(path).unwrap_or_default() {
+        if is_restorable(&name) {
+            let value = value(path, &name).ok().flatten();
+            (name, value).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 /// Whether an answer to [`Query::Attributes`](crate::model::fact::Query::Attributes) says that

@@ -51,6 +51,18 @@ fn links_have_their_place_among_files() {
 }
 
 #[test]
+fn a_directory_has_the_time_of_what_changed_it_last() {
+    check_order(
+        "echo 1 > a; sleep 0.02; mkdir d; touch -d @1000000000 d; echo 2 > d/b; sleep 0.02; echo 3 > c",
+        &["a", "d", "c"],
+    );
+    check_order(
+        "mkdir d; echo 1 > d/a; touch -d @1000000000 d; echo 2 > b",
+        &["d", "b"],
+    );
+}
+
+#[test]
 fn a_link_keeps_a_time_that_is_set() {
     check_hit(
         "",

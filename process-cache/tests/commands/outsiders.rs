@@ -196,6 +196,20 @@ fn directories_and_links_that_are_changed_are_not_published() {
 }
 
 #[test]
+fn attributes_that_others_set_are_not_published() {
+    let Some(perl) = program(&["perl"]) else {
+        return;
+    };
+    let unit = "echo a > o; ln o p; mkdir d; read x < gate0; cat o > out; read x < gate1";
+    let set = |path: &str| {
+        let call = "my ($path, $name) = @ARGV; syscall(188, $path, $name, $name, 4, 0)";
+        format!("{perl} -e '{call}' {path} user.other")
+    };
+    let changes = [set("o"), set("p"), set("d")];
+    check_everywhere(unit, &changes.each_ref().map(String::as_str));
+}
+
+#[test]
 fn a_removed_file_that_comes_back_is_not_published() {
     let unit = "rm input; read x < gate0; [ -e input ] && echo there > out; read x < gate1; :";
     check_everywhere(unit, &["echo x > input", "mkdir input"]);

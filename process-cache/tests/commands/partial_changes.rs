@@ -85,6 +85,10 @@ fn a_slash_behind_a_name_demands_a_directory() {
     check_call("!syscall(87, my $unlink = \"a/\")");
     check_call("!syscall(83, my $mkdir = \"a/\", 0755)");
     check_call("link(\"a/\", \"c\")");
+    check_call("readlink(\"a/\")");
+    check_call("!syscall(21, my $access = \"a/\", 0)");
+    check_call("!syscall(137, my $statfs = \"a/\", my $room = \" \" x 200)");
+    check_call("syscall(191, my $getxattr = \"a/\", my $name = \"user.a\", 0, 0) >= 0");
 }
 
 #[test]

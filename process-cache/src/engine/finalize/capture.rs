@@ -220,7 +220,7 @@ impl Capture {
             // The kernel sets this bit itself below a set-gid directory.
             mode: stat.st_mode & 0o7777 & !libc::S_ISGID,
             time: match change.time {
-                TimeState::Set(a, m) => Time::Set(a, m),
+                TimeState::Set(a, m) if has_time(stat, m) => Time::Set(a, m),
                 _ => Time::Present,
             },
         };
@@ -386,6 +386,14 @@ fn time_of(change: &Change) -> Time {
     }
 }
 
+/// Whether a directory still has the modification time that it was given: entries that are made
+/// or removed later change it. Some file systems store whole seconds, or every second one.
+fn has_time(stat: &Stat, set: Option<i128>) -> bool {
+    const SECOND: i128 = 1_000_000_000;
+    let has = modified(stat);
+    set.is_none_or(|set| has == set || has % SECOND == 0 && (0..2 * SECOND).contains(&(set - has)))
+}
+
 /// Returns the effects of a change that left the content alone.
 fn metadata_effects(
     path: &FilePath,
@@ -397,7 +405,10 @@ fn metadata_effects(
         effects.extend(mode_effect(path, change, stat));
     }
     if change.time != TimeState::Kept {
-        let time = time_of(change);
+        let time = match change.time {
+            TimeState::Set(_, set) if is_directory(stat) && !has_time(stat, set) => Time::Present,
+            _ => time_of(change),
+        };
         effects.push((
             change.last,
             Effect::SetTimes {

@@ -55,16 +55,19 @@ impl Session {
         effective: bool,
     ) {
         let kind = Kind::access(mode, effective, path.follow);
-        if kind.is_some_and(|kind| {
+        let is_known = |kind| {
             self.lookups
                 .knows(unit, &path.path, kind, self.call.returned())
-        }) {
+        };
+        if !path.as_directory && kind.is_some_and(is_known) {
             return;
         }
         if classify(&path.path) == Class::Ordinary {
+            self.demand_directory(unit, path);
             let located = self.look(unit, &path.path, path.follow);
             let given = located.given.clone();
             if let Some(kind) = kind
+                && !path.as_directory
                 && (self.told_missing().is_none() || located.stat.is_err())
             {
                 self.lookups.learn(unit, &given, kind, self.call.returned());
@@ -88,6 +91,9 @@ impl Session {
     pub(super) fn asked_file_system(&mut self, unit: UnitId, file: &FileRef) {
         match ref_path(file) {
             Some(path) if classify(path) == Class::Ordinary => {
+                if let FileRef::Path(path) = file {
+                    self.demand_directory(unit, path);
+                }
                 let located = self.look(unit, path, true);
                 self.ask_located(unit, located, Query::StatFs);
             }
@@ -106,6 +112,9 @@ impl Session {
             Some(path) if classify(path) == Class::Ordinary => {
                 let follow = !matches!(file, FileRef::Path(path) if !path.follow);
                 let name = name.unwrap_or_default();
+                if let FileRef::Path(path) = file {
+                    self.demand_directory(unit, path);
+                }
                 let located = self.look(unit, path, follow);
                 self.ask_located(unit, located, |path| Query::Xattr { path, follow, name });
             }
@@ -122,6 +131,16 @@ impl Session {
                 "reads extended attributes of a file without a name",
                 true,
             ),
+        }
+    }
+
+    /// Notes what a path with a slash at its end leads to: the call fails unless that is a
+    /// directory.
+    pub(super) fn demand_directory(&mut self, unit: UnitId, path: &PathRef) {
+        if path.as_directory && classify(&path.path) == Class::Ordinary {
+            let located = self.look(unit, &path.path, true);
+            let follow = true;
+            self.ask_located(unit, located, |path| Query::Kind { path, follow });
         }
     }
 

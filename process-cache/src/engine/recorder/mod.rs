@@ -148,6 +148,7 @@ impl Session {
             } => self.asked_access(unit, &path, mode, effective),
             IoEvent::ReadLink { path } => {
                 self.unit(unit).knows_itself |= path.path.as_os_str() == "/proc/self/exe";
+                self.demand_directory(unit, &path);
                 self.read_link(unit, &path.path);
             }
             IoEvent::List { file } => self.list(unit, &file),

@@ -20,7 +20,9 @@ use crate::world::locate::{CachedOpen, Located, is_directory, is_regular};
 use crate::world::lookup_cache::Kind;
 use crate::world::pending_digest::PendingDigest;
 use ptrace_async::event::{FileKind, OpenFile, OpenMode, PathRef};
-use rustix::fs::Stat;
+use rustix::fs::{Access, AtFlags, CWD, Stat};
+
+const READ_AND_WRITE: Access = Access::READ_OK.union(Access::WRITE_OK);
 
 /// Whether a path leads to a process's own control groups.
 fn is_group(path: &std::path::Path) -> bool {
@@ -67,8 +69,8 @@ impl Session {
         if let Some(error) = error
             && matches!(class, Class::Determined | Class::Random)
             && spelled.starts_with(b"/dev/")
-            && !matches!(error, libc::EACCES | libc::EPERM)
-            && rustix::fs::stat(path.path.as_path()).is_ok()
+            && rustix::fs::accessat(CWD, path.path.as_path(), READ_AND_WRITE, AtFlags::EACCESS)
+                .is_ok()
         {
             // A device that is there can be opened, where rights do not forbid it.
             self.fails_for_now(unit, "open", error);

@@ -9,6 +9,7 @@ use rustix::fs::{FileType, Stat};
 
 use super::write_watch::WriteWatch;
 use crate::model::path::FilePath;
+use crate::world::attributes;
 use crate::world::locate::modified;
 
 /// The identity and state of a file.
@@ -22,6 +23,8 @@ pub(crate) struct FileState {
     size: i64,
     modified: i128,
     changed: i128,
+    /// A hash of extended attributes and access lists: the change time does not always count.
+    attributes: u64,
 }
 
 /// How much of two states is compared.
@@ -39,7 +42,7 @@ pub(crate) enum Compared {
 }
 
 impl FileState {
-    pub(crate) fn of(stat: &Stat) -> Self {
+    fn of(stat: &Stat, attributes: u64) -> Self {
         Self {
             inode: (stat.st_dev, stat.st_ino),
             mode: stat.st_mode,
@@ -48,15 +51,14 @@ impl FileState {
             size: stat.st_size,
             modified: modified(stat),
             changed: i128::from(stat.st_ctime) * 1_000_000_000 + i128::from(stat.st_ctime_nsec),
+            attributes,
         }
     }
 
     /// Reads the state of a name; `None` if there is no such file, or it cannot be examined.
     pub(crate) fn read(path: &FilePath) -> Option<Self> {
-        rustix::fs::lstat(path.as_path())
-            .ok()
-            .as_ref()
-            .map(Self::of)
+        let stat = rustix::fs::lstat(path.as_path()).ok()?;
+        Some(Self::of(&stat, attributes::hash(path.as_path())))
     }
 
     fn has_content(&self) -> bool {
@@ -69,7 +71,7 @@ impl FileState {
     /// Whether two states may be those of one unchanged file. Entries of a directory change its
     /// times, and are names of their own. Devices change theirs when they are used.
     pub(crate) fn is_same(&self, other: &Self, compared: Compared) -> bool {
-        let identity = |it: &Self| (it.inode, it.mode, it.owner);
+        let identity = |it: &Self| (it.inode, it.mode, it.owner, it.attributes);
         if identity(self) != identity(other) {
             return false;
         }

@@ -128,7 +128,7 @@ const COMMANDS: &[&str] = &[
     "(cd work 2> /dev/null && ls > ../{o}) || echo nowhere > {o}",
     "x=$(cat {i} 2> /dev/null | wc -c); echo $x > {o}",
     "perl -e 'opendir D, \"src\" or print \"no\\n\"; print join(\" \", sort readdir D), \"\\n\"' > {o}",
-    "perl -e 'print rename(\"{p}\", \"{o}\") ? 1 : 0, unlink(\"{p}\") ? 1 : 0, symlink(\"x\", \"{p}\") ? 1 : 0' > work/c",
+    "perl -e 'print rename(\"{p}\", \"{o}\") ? 1 : 0, unlink(\"{p}\") ? 1 : 0, symlink(\"x\", \"{p}\") ? 1 : 0' > /dev/null",
     "perl -e 'my $t = -s \"{i}\"; print defined $t ? $t : \"none\"' > {o}",
 ];
 
