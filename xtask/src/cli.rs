@@ -9,7 +9,7 @@ use crate::ci;
 use crate::measure::cliffs::{self, looping};
 use crate::measure::{cost, growth, profile, recordings, workloads};
 use crate::trials::{
-    conformance, corpus, differential, errors, fidelity, flaky, kills, pcache_kills, servo,
+    conformance, corpus, differential, errors, fidelity, flaky, kills, pcache_kills, servo, states,
     subject, survey, tantivy,
 };
 
@@ -64,6 +64,8 @@ enum Task {
     Servo(servo::Args),
     /// Tame the suite of the small browser engine, and tell what holds.
     Subject(subject::Args),
+    /// Make each call on a name in each of its states, after all other states.
+    States(states::Args),
     /// Run the workspace's own tests many times, on a busy machine (about ten hours).
     Survey(survey::Args),
     /// Record and replay a flaky test of a published crate.
@@ -98,6 +100,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &[
             "differential",
             "errors",
+            "states",
             "pcache-kills",
             "corpus",
             "kills",
@@ -148,6 +151,7 @@ pub fn run() -> anyhow::Result<ExitCode> {
         Task::Corpus(args) => corpus::run(&args),
         Task::Differential(args) => differential::run(&args),
         Task::Errors(args) => errors::run(&args),
+        Task::States(args) => states::run(&args),
         Task::Fidelity(args) => fidelity::run(&args),
         Task::Flaky(args) => flaky::run(&args),
         Task::Kills(args) => kills::run(&args),

@@ -8,7 +8,7 @@ use anyhow::Context;
 use crate::checks::{deps, docs, prose, spelling, syscall_table};
 use crate::support::cargo;
 use crate::support::totals::Totals;
-use crate::trials::{corpus, differential, errors, kills, pcache_kills, subject};
+use crate::trials::{corpus, differential, errors, kills, pcache_kills, states, subject};
 
 /// One check.
 pub(super) struct Step {
@@ -115,6 +115,11 @@ pub(super) const STEPS: &[Step] = &[
         name: "errors of system calls",
         when: When::Full,
         run: |_| Ok(is_ok(errors::run_briefly()?)),
+    },
+    Step {
+        name: "states of names",
+        when: When::Full,
+        run: |_| Ok(is_ok(states::run_briefly()?)),
     },
     Step {
         name: "pcache under bad circumstances",

@@ -6,6 +6,7 @@ pub(crate) mod machine;
 pub(crate) mod median;
 pub(crate) mod pcache;
 pub(crate) mod published;
+pub(crate) mod seen;
 pub(crate) mod totals;
 pub(crate) mod tree;
 pub(crate) mod workers;

@@ -9,6 +9,7 @@ pub(crate) mod flaky;
 pub(crate) mod kills;
 pub(crate) mod pcache_kills;
 pub(crate) mod servo;
+pub(crate) mod states;
 pub(crate) mod subject;
 pub(crate) mod survey;
 pub(crate) mod tantivy;

@@ -137,7 +137,14 @@ impl Session {
     /// Notes what a path with a slash at its end leads to: the call fails unless that is a
     /// directory.
     pub(super) fn demand_directory(&mut self, unit: UnitId, path: &PathRef) {
-        if path.as_directory && classify(&path.path) == Class::Ordinary {
+        if path.as_directory {
+            self.expect_found_directory(unit, path);
+        }
+    }
+
+    /// Notes what a path leads to, for a call that takes directories only.
+    pub(super) fn expect_found_directory(&mut self, unit: UnitId, path: &PathRef) {
+        if classify(&path.path) == Class::Ordinary {
             let located = self.look(unit, &path.path, true);
             let follow = true;
             self.ask_located(unit, located, |path| Query::Kind { path, follow });

@@ -118,6 +118,7 @@ impl Session {
                 Some(error) => self.failed(unit, "open", std::slice::from_ref(path), error),
                 // The new file has no name, and gets its access list from this directory.
                 None => {
+                    self.expect_found_directory(unit, path);
                     let (directory, _) = self.locator.place(&path.path);
                     self.expect_inherited(unit, &FilePath::from(directory.join("file")));
                 }
@@ -388,6 +389,8 @@ impl Session {
                 self.expect_target(unit, &resource, Some(stat));
             } else {
                 self.expect_kind(unit, &resource, Some(stat));
+                // Another name of the file would change, too.
+                self.expect_target(unit, &resource, Some(stat));
                 if !mode.truncate {
                     // A unit that writes nothing has no effect whose restoring would fail.
                     let seq = self.at_beginning();

@@ -3,15 +3,14 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use anyhow::Context;
 use ptrace_async::syscall::{Failure, errno};
 
 use super::calls::Call;
+use crate::support::seen::Seen;
 use crate::support::tree;
-use crate::support::tree::clock::Nanos;
-use crate::support::tree::snapshot::{Snapshot, Story};
 
 /// Where a worker runs its trials.
 #[derive(Debug)]
@@ -27,15 +26,6 @@ pub(super) struct Subject {
     pub(super) pcache: PathBuf,
     pub(super) interception: String,
     pub(super) defect: Option<String>,
-}
-
-/// The visible result of a run.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct Seen {
-    out: String,
-    err: String,
-    status: Option<i32>,
-    tree: Snapshot,
 }
 
 /// The finding of a trial.
@@ -136,7 +126,7 @@ impl Place {
             self.reset()?;
         }
         let after = self.run(self.under(subject), call, is_warm)?;
-        Ok(match difference(plain, &after) {
+        Ok(match plain.difference(&after) {
             Some(text) => Verdict::Differs(text),
             None => Verdict::Same,
         })
@@ -166,46 +156,11 @@ impl Place {
         command.arg(format!("-r,{repeated}"));
         command.arg(call.spec.number.to_string());
         command.args(&call.arguments);
-        command.current_dir(&self.tree).stdin(Stdio::null());
-        command.env("LC_ALL", "C.UTF-8");
-        let now = clock_now();
-        let mut story = Story::default();
-        story.begin(now);
-        let output = command.output().context("starting the helper")?;
-        Ok(Seen {
-            out: String::from_utf8_lossy(&output.stdout).into_owned(),
-            err: String::from_utf8_lossy(&output.stderr).into_owned(),
-            status: output.status.code(),
-            tree: Snapshot::take(&self.tree, &story, clock_now())?,
-        })
+        Seen::of(command, &self.tree)
     }
-}
-
-/// A time between that of the old files and that of files that are written now.
-fn clock_now() -> Nanos {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    // Files get the time of the last tick of the clock.
-    now.map_or(0, |time| time.as_nanos() as Nanos) - 1_000_000_000
 }
 
 fn complaint(seen: &Seen) -> Option<&str> {
     let mut lines = seen.err.lines().chain(seen.out.lines());
     lines.find(|line| line.starts_with("pcache: "))
-}
-
-fn difference(plain: &Seen, after: &Seen) -> Option<String> {
-    if plain.out != after.out {
-        return Some(format!(
-            "prints {:?} plainly, {:?} in the run after it",
-            plain.out, after.out
-        ));
-    }
-    if plain.status != after.status || plain.err != after.err {
-        return Some(format!(
-            "ends with {:?} and {:?} plainly, with {:?} and {:?} in the run after it",
-            plain.status, plain.err, after.status, after.err
-        ));
-    }
-    let differences = plain.tree.differences(&after.tree);
-    differences.first().map(|(_, line)| line.clone())
 }

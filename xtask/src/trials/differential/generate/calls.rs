@@ -4,15 +4,12 @@
 //! names into random states. The same calls meet other states later, so that what was recorded
 //! for one state is tried in another.
 
+use crate::support::seen::CALL;
 use crate::trials::differential::case::{Case, Edit, Run, Step};
 use crate::trials::differential::dice::Dice;
 
 use super::attributes::{ACCESS, DEFAULT, access_list};
 use super::{Node, Tools, entry, script, snippet, words};
-
-/// Makes the calls that its arguments name, and prints how each ended. Nothing is opened that
-/// blocks.
-const PROGRAM: &str = include_str!("call.pl");
 
 /// Calls with `{a}` and `{b}`, two names, and `{n}`, a small number.
 const CALLS: &[&str] = &[
@@ -156,7 +153,7 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> C
         entry("src/s0.txt", script(snippet::text(dice))),
         entry("work/d", Node::Dir(0o755)),
         entry("work/e", Node::Dir(0o755)),
-        entry("call.pl", script(vec![PROGRAM.into()])),
+        entry("call.pl", script(vec![CALL.into()])),
     ];
     let is_root = rustix::process::geteuid().is_root();
     // Few programs, so that each meets many states.

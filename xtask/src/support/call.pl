@@ -1,4 +1,5 @@
-# Makes the calls that the arguments name, on x86-64, and prints how each ended.
+# Makes the calls that the arguments name, on x86-64, and prints how each ended. Nothing is opened
+# that blocks.
 use Fcntl;
 sub said { my ($name, $result) = @_; print "$name: ", (defined $result && $result != -1 && $result ne '' ? $result : "$!"), "\n"; }
 sub number { my ($call, @arguments) = @_; my $result = syscall($call, @arguments); return $result == -1 ? undef : "ok $result"; }
