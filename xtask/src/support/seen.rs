@@ -1,4 +1,4 @@
-//! What a run shows: its output, its end and the tree that it leaves.
+//! The visible result of a run: its output, its end and the tree that it leaves.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

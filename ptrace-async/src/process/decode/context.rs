@@ -217,7 +217,7 @@ pub(super) fn changed_paths(event: &IoEvent) -> SmallVec<[PathRef; 2]> {
     let mut paths = SmallVec::new();
     let mut add = |file: &FileRef| match file {
         FileRef::Path(path) => paths.push(path.clone()),
-        FileRef::File(file) => paths.extend(file.path.clone().map(|path| PathRef::followed(path))),
+        FileRef::File(file) => paths.extend(file.path.clone().map(PathRef::followed)),
     };
     match event {
         IoEvent::XattrWrite { file: at, .. }
