@@ -10,7 +10,7 @@ use crate::world::World;
 use crate::world::attributes;
 use crate::world::locate::{is_directory, is_link, is_regular, modified};
 use rustix::fs::{FileType, Stat};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 /// Reads the final state of each changed name: returns the effects and their
 /// [`crate::model::outcome::Outcome::ages`].
@@ -20,7 +20,10 @@ pub(super) fn capture(
     changes: &[(FilePath, Change)],
     left: &[Expected],
 ) -> Result<(Vec<Effect>, Vec<u32>), String> {
-    let mut captured = Capture::default();
+    let mut captured = Capture {
+        of_older: links_to_older(changes),
+        ..Capture::default()
+    };
     for (path, change) in changes {
         captured.add(store, world, path, change)?;
     }
@@ -52,6 +55,21 @@ struct Capture {
     passing: Vec<(u64, FilePath)>,
     /// Files with several names whose metadata changed, each with the name of one change.
     several: HashMap<(u64, u64), FilePath>,
+    /// New names of files that were there before the unit.
+    of_older: HashSet<FilePath>,
+}
+
+/// Returns the names that were made as links to files which the unit had not made.
+fn links_to_older(changes: &[(FilePath, Change)]) -> HashSet<FilePath> {
+    let is_made = |source: &FilePath| {
+        let mut changes = changes.iter();
+        changes.any(|(path, change)| path == source && change.was_absent())
+    };
+    let linked = changes.iter().filter_map(|(path, change)| {
+        let source = change.linked_to.as_ref()?;
+        (!is_made(source)).then(|| path.clone())
+    });
+    linked.collect()
 }
 
 impl Capture {
@@ -66,8 +84,7 @@ impl Capture {
         let stat = match rustix::fs::lstat(path.as_path()) {
             Ok(stat) => stat,
             Err(rustix::io::Errno::NOENT | rustix::io::Errno::NOTDIR) => {
-                self.add_removed(path, change);
-                return Ok(());
+                return self.add_removed(path, change);
             }
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
@@ -93,6 +110,14 @@ impl Capture {
                 return Err(format!("links {} and changes it", path.display()));
             }
             return Ok(());
+        }
+        if let Some(source) = &change.linked_to
+            && self.of_older.contains(path)
+        {
+            let (path, source) = (path.display(), source.display());
+            return Err(format!(
+                "links {path} to {source}, which was there before and is gone now"
+            ));
         }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
@@ -133,7 +158,17 @@ impl Capture {
     }
 
     /// Adds a name that no longer exists.
-    fn add_removed(&mut self, path: &FilePath, change: &Change) {
+    fn add_removed(&mut self, path: &FilePath, change: &Change) -> Result<(), String> {
+        let was_file = change
+            .initial
+            .as_deref()
+            .is_some_and(|it| !is_directory(it));
+        if was_file && change.meta.is_some_and(|meta| change.content > Some(meta)) {
+            let path = path.display();
+            return Err(format!(
+                "changes {path} and removes it: another name of the file would keep the change"
+            ));
+        }
         match change.initial.as_deref() {
             Some(initial) if is_directory(initial) => {
                 if !planted(Defect::RemoveEffect) {
@@ -154,6 +189,7 @@ impl Capture {
                 }
             }
         }
+        Ok(())
     }
 
     /// Whether `path` is another name of a changed file or symbolic link.
