@@ -94,6 +94,10 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
             (3, "leaves out what streams are"),
             (4, "scripts that come through pipes are looked through"),
             (5, "`-ef` and `-N` in scripts count"),
+            (
+                6,
+                "results lack no facts about files of `/proc`, names before an append, slashes and attributes",
+            ),
         ],
     ),
     (
