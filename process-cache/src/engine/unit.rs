@@ -644,12 +644,19 @@ impl Unit {
                 change.moved_from = made.moved_from.clone();
             }
         }
-        for (path, change) in child.changes.drain() {
+        for (path, mut change) in child.changes.drain() {
             match self.changes.entry(path) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
                     entry.insert(change);
                 }
                 std::collections::hash_map::Entry::Occupied(mut entry) => {
+                    // Opened for appending, and left with the time that it was given here.
+                    if matches!(entry.get().time, TimeState::Set(..))
+                        && rustix::fs::lstat(entry.key().as_path())
+                            .is_ok_and(|now| change.left_alone(&now))
+                    {
+                        change.time = TimeState::Kept;
+                    }
                     entry.get_mut().absorb(&change);
                 }
             }

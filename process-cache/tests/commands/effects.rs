@@ -102,6 +102,15 @@ fn a_file_that_was_opened_left_alone_and_moved_keeps_its_time() {
 }
 
 #[test]
+fn a_child_that_appends_nothing_keeps_the_time_that_another_has_set() {
+    check_hit("", "echo 1 > a; touch -d @1000000000 a; sh -c 'exec 3>> a'");
+    check_hit(
+        "",
+        "echo 1 > a; touch -d @1000000000 a; sh -c 'echo 2 >> a'",
+    );
+}
+
+#[test]
 fn a_skipped_unit_that_appends_nothing_keeps_the_time_of_the_writer_before_it() {
     let setup = "echo 1 > b
         echo 'exec 3>> a; cat b > c' > inner.sh
