@@ -111,16 +111,16 @@ impl Capture {
             }
             return Ok(());
         }
-        if let Some(source) = &change.linked_to
-            && self.of_older.contains(path)
-        {
-            let (path, source) = (path.display(), source.display());
-            return Err(format!(
-                "links {path} to {source}, which was there before and is gone now"
-            ));
-        }
         match FileType::from_raw_mode(stat.st_mode) {
             FileType::RegularFile => {
+                if let Some(source) = &change.linked_to
+                    && self.of_older.contains(path)
+                {
+                    let (path, source) = (path.display(), source.display());
+                    return Err(format!(
+                        "links {path} to {source}, which was there before and is gone now"
+                    ));
+                }
                 check_owner(path, change, &stat)?;
                 if let Some(effect) = file_effect(store, world, path, change, &stat)? {
                     let appends = matches!(effect, Effect::Append { .. });

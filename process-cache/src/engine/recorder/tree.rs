@@ -43,6 +43,17 @@ impl Session {
         if was_made || is_list {
             return;
         }
+        if name.starts_with(b"user.") {
+            // Whoever may not write to the file may not set them (xattr(7)).
+            let query = Query::Access {
+                path: path.clone(),
+                mode: libc::W_OK,
+                effective: true,
+                follow: true,
+            };
+            let granted = Observed::Answer(Answer::Granted);
+            self.unit(unit).observe(seq, query, granted, path.clone());
+        }
         match how {
             AttributeChange::Set => {}
             AttributeChange::Create => {
