@@ -61,13 +61,14 @@ struct Capture {
 
 /// Returns the names that were made as links to files which the unit had not made.
 fn links_to_older(changes: &[(FilePath, Change)]) -> HashSet<FilePath> {
-    let is_made = |source: &FilePath| {
-        let mut changes = changes.iter();
-        changes.any(|(path, change)| path == source && change.was_absent())
-    };
+    if changes.iter().all(|(_, change)| change.linked_to.is_none()) {
+        return HashSet::new();
+    }
+    let made = changes.iter().filter(|(_, change)| change.was_absent());
+    let made: HashSet<&FilePath> = made.map(|(path, _)| path).collect();
     let linked = changes.iter().filter_map(|(path, change)| {
         let source = change.linked_to.as_ref()?;
-        (!is_made(source)).then(|| path.clone())
+        (!made.contains(source)).then(|| path.clone())
     });
     linked.collect()
 }
