@@ -394,15 +394,7 @@ impl Session {
                 if !mode.truncate {
                     // A unit that writes nothing has no effect whose restoring would fail.
                     let seq = self.at_beginning();
-                    let query = Query::Access {
-                        path: resource.clone(),
-                        mode: libc::W_OK,
-                        effective: true,
-                        follow: true,
-                    };
-                    let granted = Observed::Answer(Answer::Granted);
-                    self.unit(unit)
-                        .observe(seq, query, granted, resource.clone());
+                    self.note_writable(seq, unit, &resource);
                 }
             }
         }
@@ -451,6 +443,18 @@ impl Session {
     fn appends_blindly(&mut self, unit: UnitId) -> bool {
         let policy = &self.unit(unit).policy;
         matches!(policy.scripts, Scripts::Bash | Scripts::Shell) || policy.time == TimeUse::None
+    }
+
+    /// Notes that the unit was permitted to write to a file.
+    pub(super) fn note_writable(&mut self, seq: u64, unit: UnitId, path: &FilePath) {
+        let query = Query::Access {
+            path: path.clone(),
+            mode: libc::W_OK,
+            effective: true,
+            follow: true,
+        };
+        let granted = Observed::Answer(Answer::Granted);
+        self.unit(unit).observe(seq, query, granted, path.clone());
     }
 
     /// Notes that the program wrote to a name without a lookup.

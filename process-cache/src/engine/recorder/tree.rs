@@ -44,15 +44,8 @@ impl Session {
             return;
         }
         if name.starts_with(b"user.") {
-            // Whoever may not write to the file may not set them (xattr(7)).
-            let query = Query::Access {
-                path: path.clone(),
-                mode: libc::W_OK,
-                effective: true,
-                follow: true,
-            };
-            let granted = Observed::Answer(Answer::Granted);
-            self.unit(unit).observe(seq, query, granted, path.clone());
+            // Setting them needs the permission to write (xattr(7)).
+            self.note_writable(seq, unit, path);
         }
         match how {
             AttributeChange::Set => {}
