@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use anyhow::Context;
 use serde::Deserialize;
 
 use crate::support::cargo;
@@ -66,6 +67,62 @@ pub(crate) enum Build {
     Planted,
     /// Optimised, with frame pointers, in a directory of its own.
     Profiled,
+}
+
+/// Options of what tries one pcache in trees of its own.
+#[derive(Debug, Clone, Default, clap::Args)]
+pub(crate) struct Tested {
+    /// The pcache to test; built from the workspace when absent.
+    #[arg(long, value_name = "PATH")]
+    pcache: Option<PathBuf>,
+    /// Where trees and stores live while they are tested; the directory for temporary files when
+    /// absent.
+    #[arg(long, value_name = "DIR")]
+    work: Option<PathBuf>,
+}
+
+impl Tested {
+    /// Tests `pcache`, and puts trees where temporary files live.
+    pub(crate) fn new(pcache: PathBuf) -> Self {
+        Self {
+            pcache: Some(pcache),
+            work: None,
+        }
+    }
+
+    /// Puts the trees into `work`.
+    pub(crate) fn at(mut self, work: PathBuf) -> Self {
+        self.work = Some(work);
+        self
+    }
+
+    /// Returns the pcache to test, which is built as `how` says where none is named.
+    ///
+    /// # Errors
+    ///
+    /// When it is not there or does not build.
+    pub(crate) fn program(&self, how: Build) -> anyhow::Result<PathBuf> {
+        match &self.pcache {
+            Some(path) => path
+                .canonicalize()
+                .with_context(|| format!("looking for {}", path.display())),
+            None => build(how),
+        }
+    }
+
+    /// Makes a directory for the trees, whose name begins with `prefix`.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be made.
+    pub(crate) fn scratch(&self, prefix: &str) -> anyhow::Result<tempfile::TempDir> {
+        let work = self.work.clone().unwrap_or_else(std::env::temp_dir);
+        std::fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
+        tempfile::Builder::new()
+            .prefix(prefix)
+            .tempdir_in(&work)
+            .with_context(|| format!("making a directory in {}", work.display()))
+    }
 }
 
 /// Builds pcache and returns the program's path.

@@ -2,6 +2,14 @@
 
 use anyhow::bail;
 
+/// Returns how many jobs run at the same time: as many as are asked for, or as the machine has
+/// processors.
+pub(crate) fn jobs(asked: Option<usize>) -> usize {
+    asked
+        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from))
+        .max(1)
+}
+
 /// Calls `work` on so many threads at the same time, with their numbers, and waits for them.
 ///
 /// # Errors

@@ -16,20 +16,16 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
-use crate::support::pcache::{self, Build, Report};
+use crate::support::pcache::{self, Build, Report, Tested};
 use crate::support::seen::{CALL, Seen};
 use crate::support::tree;
-use crate::support::workers::in_parallel;
+use crate::support::workers::{self, in_parallel};
 
 /// Options of `cargo xtask states`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
-    /// The pcache to test; built from the workspace when absent.
-    #[arg(long, value_name = "PATH")]
-    pcache: Option<PathBuf>,
-    /// Where trees live while they are tested.
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
+    #[command(flatten)]
+    tested: Tested,
     /// Calls at the same time.
     #[arg(long)]
     jobs: Option<usize>,
@@ -51,8 +47,7 @@ pub(crate) struct Args {
 /// Those of [`run`].
 pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
     run(&Args {
-        pcache: Some(pcache::build(Build::Test)?),
-        work: None,
+        tested: Tested::new(pcache::build(Build::Test)?),
         jobs: None,
         every: 23,
         only: String::new(),
@@ -300,23 +295,14 @@ struct Summary {
 ///
 /// When the machinery fails; differences are printed and answered with a failing exit code.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let program = match &args.pcache {
-        Some(path) => path
-            .canonicalize()
-            .with_context(|| format!("looking for {}", path.display()))?,
-        None => pcache::build(Build::Release)?,
-    };
-    let scratch = tempfile::Builder::new()
-        .prefix("states-")
-        .tempdir_in(args.work.clone().unwrap_or_else(std::env::temp_dir))?;
+    let program = args.tested.program(Build::Release)?;
+    let scratch = args.tested.scratch("states-")?;
     let trials = trials(args);
     println!("states: {} trials of {} states", trials.len(), STATES.len());
     let start = Instant::now();
     let (next, summary) = (AtomicUsize::new(0), Mutex::new(Summary::default()));
-    let jobs = args
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from));
-    in_parallel(jobs.max(1), |worker| {
+    let jobs = workers::jobs(args.jobs);
+    in_parallel(jobs, |worker| {
         let place = Place::new(&scratch.path().join(format!("w{worker}")))?;
         while let Some(trial) = trials.get(next.fetch_add(1, Ordering::Relaxed)) {
             let (hits, found) = place.attempt(trial, &program, &args.interception)?;

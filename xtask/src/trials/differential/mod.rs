@@ -28,7 +28,6 @@ mod plant;
 mod select;
 mod shrink;
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Mutex;
@@ -37,8 +36,8 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 
-use crate::support::pcache::{self, Build};
-use crate::support::workers::in_parallel;
+use crate::support::pcache::{self, Build, Tested};
+use crate::support::workers::{self, in_parallel};
 
 use crate::support::tree::arena::{Arena, Side};
 use case::Case;
@@ -61,12 +60,8 @@ pub(crate) struct Args {
     /// Cases that run at the same time.
     #[arg(long)]
     jobs: Option<usize>,
-    /// The pcache to test; built from the workspace when absent.
-    #[arg(long, value_name = "PATH")]
-    pcache: Option<PathBuf>,
-    /// Where trees live while they are tested.
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
+    #[command(flatten)]
+    tested: Tested,
     /// Also store failing cases, as generated, and the trees they left here.
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -140,8 +135,7 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         steps: 6,
         seed: Some(1),
         jobs: None,
-        pcache: Some(pcache::build(Build::Test)?),
-        work: None,
+        tested: Tested::new(pcache::build(Build::Test)?),
         keep: None,
         corpus: None,
         replay: None,
@@ -166,13 +160,12 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
 /// When the machinery fails; differences are printed and answered with a
 /// failing exit code.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let program = match &args.pcache {
-        Some(path) => path
-            .canonicalize()
-            .with_context(|| format!("looking for {}", path.display()))?,
-        None if args.plant.is_some() => pcache::build(Build::Planted)?,
-        None => pcache::build(Build::Release)?,
+    let build = if args.plant.is_some() {
+        Build::Planted
+    } else {
+        Build::Release
     };
+    let program = args.tested.program(build)?;
     if let Some(programs) = &args.programs {
         let programs = programs
             .canonicalize()
@@ -185,11 +178,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         defect: None,
         deadline: Duration::from_secs(args.deadline),
     };
-    let work = args.work.clone().unwrap_or_else(std::env::temp_dir);
-    fs::create_dir_all(&work).with_context(|| format!("making {}", work.display()))?;
-    let scratch = tempfile::Builder::new()
-        .prefix("differential-")
-        .tempdir_in(work)?;
+    let scratch = args.tested.scratch("differential-")?;
     let first = args.seed.unwrap_or_else(|| {
         SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -383,10 +372,7 @@ fn campaign(
     most_failures: usize,
     scratch: &Path,
 ) -> anyhow::Result<Summary> {
-    let jobs = args
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from))
-        .max(1);
+    let jobs = workers::jobs(args.jobs);
     let next = AtomicU64::new(0);
     let summary = Mutex::new(Summary::default());
     in_parallel(jobs, |worker| {

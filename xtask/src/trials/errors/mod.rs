@@ -25,20 +25,16 @@ use std::time::Instant;
 use anyhow::{Context, ensure};
 use ptrace_async::syscall::{Failure, errno, table};
 
-use crate::support::pcache::{self, Build};
-use crate::support::workers::in_parallel;
+use crate::support::pcache::{self, Build, Tested};
+use crate::support::workers::{self, in_parallel};
 use calls::{Call, NEVER_MADE, reason_against};
 use trial::{Place, Subject, Verdict};
 
 /// Options of `cargo xtask errors`.
 #[derive(Debug, Clone, clap::Args)]
 pub(crate) struct Args {
-    /// The pcache to test; built as the tests build it when absent.
-    #[arg(long, value_name = "PATH")]
-    pcache: Option<PathBuf>,
-    /// Where trees live while they are tested.
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
+    #[command(flatten)]
+    tested: Tested,
     /// Calls at the same time.
     #[arg(long)]
     jobs: Option<usize>,
@@ -81,8 +77,7 @@ pub(crate) fn injectable(call: &str) -> Vec<&'static str> {
 /// Those of [`run`].
 pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
     run(&Args {
-        pcache: Some(pcache::build(Build::Test)?),
-        work: None,
+        tested: Tested::new(pcache::build(Build::Test)?),
         jobs: None,
         only: Vec::new(),
         every: 13,
@@ -135,16 +130,8 @@ struct Summary {
 ///
 /// When the machinery fails; differences are printed and answered with a failing exit code.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let program = match &args.pcache {
-        Some(path) => path
-            .canonicalize()
-            .with_context(|| format!("looking for {}", path.display()))?,
-        None => pcache::build(Build::Test)?,
-    };
-    let work = args.work.clone().unwrap_or_else(std::env::temp_dir);
-    let scratch = tempfile::Builder::new()
-        .prefix("errors-")
-        .tempdir_in(work)?;
+    let program = args.tested.program(Build::Test)?;
+    let scratch = args.tested.scratch("errors-")?;
     let helper = compile(scratch.path())?;
     let mut calls = calls::all();
     if !args.only.is_empty() {
@@ -220,10 +207,7 @@ fn all(
     pairs: &[Pair<'_>],
     scratch: &Path,
 ) -> anyhow::Result<Summary> {
-    let jobs = args
-        .jobs
-        .unwrap_or_else(|| std::thread::available_parallelism().map_or(2, usize::from))
-        .max(1);
+    let jobs = workers::jobs(args.jobs);
     let next = AtomicUsize::new(0);
     let summary = Mutex::new(Summary::default());
     in_parallel(jobs, |worker| {

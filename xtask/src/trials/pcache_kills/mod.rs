@@ -11,13 +11,13 @@
 mod project;
 mod rounds;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::Instant;
 
 use anyhow::{Context, ensure};
 
-use crate::support::pcache::{self, Build};
+use crate::support::pcache::{self, Build, Tested};
 use rounds::{Rounds, Tally};
 
 /// The smallest ext4 (KiB).
@@ -38,12 +38,8 @@ pub(crate) struct Args {
     /// The seed of chance.
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// The pcache to test; built from the workspace when absent.
-    #[arg(long, value_name = "PATH")]
-    pcache: Option<PathBuf>,
-    /// Where trees and stores live.
-    #[arg(long, value_name = "DIR")]
-    work: Option<PathBuf>,
+    #[command(flatten)]
+    tested: Tested,
     /// Let those disks be files with an ext4 in them instead of memory; for root.
     #[arg(long)]
     ext4: bool,
@@ -63,8 +59,7 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         full: 15,
         together: 40,
         seed: 1,
-        pcache: Some(pcache::build(Build::Test)?),
-        work: None,
+        tested: Tested::new(pcache::build(Build::Test)?),
         ext4: false,
         inside: false,
     })
@@ -77,14 +72,8 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
 /// When the machinery fails; what is wrong with pcache is printed and answered with
 /// a failing exit code.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let program = match &args.pcache {
-        Some(path) => path
-            .canonicalize()
-            .with_context(|| format!("looking for {}", path.display()))?,
-        None => pcache::build(Build::Release)?,
-    };
-    let work = args.work.clone().unwrap_or_else(std::env::temp_dir);
-    let scratch = tempfile::Builder::new().prefix("kills-").tempdir_in(work)?;
+    let program = args.tested.program(Build::Release)?;
+    let scratch = args.tested.scratch("kills-")?;
     // What a killed pcache leaves behind is ours to wait for.
     rustix::process::set_child_subreaper(Some(rustix::process::getpid()))
         .context("becoming the one who waits for orphans")?;
@@ -124,7 +113,7 @@ fn full_disks(args: &Args, program: &Path, scratch: &Path) -> anyhow::Result<boo
     if args.ext4 {
         let args = Args {
             inside: true,
-            work: Some(scratch.into()),
+            tested: args.tested.clone().at(scratch.into()),
             ..args.clone()
         };
         return Ok(run(&args)? == ExitCode::SUCCESS);
