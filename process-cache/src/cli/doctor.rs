@@ -174,6 +174,16 @@ fn skipping() -> Finding {
             "a program was traced, stored and skipped",
             "",
         )
+    } else if let Some(limit) = super::small_file_limit() {
+        finding(
+            "skipping",
+            State::Fair,
+            format!(
+                "not tried: files may not grow beyond {} KiB (ulimit -f)",
+                limit / 1024
+            ),
+            "commands run without a cache; it needs 65536 KiB",
+        )
     } else if last.is_empty() {
         finding(
             "skipping",

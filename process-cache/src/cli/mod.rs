@@ -12,10 +12,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory as _, Parser, Subcommand};
 
 use crate::engine::run::{self, Plan};
 use crate::engine::session::Settings;
+use crate::platform::os;
 use crate::policy::base_dirs::BaseDirs;
 use crate::policy::config::Config;
 use crate::relocation::Relocation;
@@ -33,8 +35,9 @@ const OWN_FAILURE: u8 = 125;
 
 /// Run a command, skipping every process whose inputs are unchanged.
 ///
-/// The exit status is the command's own. pcache exits with 125 when it cannot
-/// run the command, and with 2 when its own arguments are wrong.
+/// The exit status is the command's own. Otherwise it is 127 if the command is missing, 126 if it
+/// cannot be executed, 2 if an option of pcache is unknown or malformed, and 125 if pcache cannot
+/// do its work.
 #[derive(Debug, Parser)]
 #[command(name = "pcache", version, args_conflicts_with_subcommands = true)]
 struct Cli {
@@ -246,37 +249,41 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         }
         return Ok(());
     }
-    anyhow::ensure!(
-        !args.command.is_empty(),
-        "no command: pcache [options] -- COMMAND..."
-    );
+    if args.command.is_empty() {
+        Cli::command()
+            .error(
+                ErrorKind::MissingRequiredArgument,
+                "no command: pcache [options] -- COMMAND...",
+            )
+            .exit();
+    }
     let disabled = std::env::var_os("PCACHE_DISABLE").is_some_and(|v| !v.is_empty() && v != "0");
     if disabled || is_nested() {
-        return Err(plainly(&args.command));
+        plainly(&args.command);
     }
     if args.read_only && !directory(&args.store)?.join("format").exists() {
         // A missing store has no results, and a read-only one is not created.
-        return Err(plainly(&args.command));
+        plainly(&args.command);
     }
-    if let Some(limit) = file_limit().filter(|limit| *limit < SMALLEST_FILE) {
+    if let Some(limit) = small_file_limit() {
         eprintln!(
             "pcache: files may not grow beyond {} KiB here (ulimit -f); the command runs without a cache",
             limit / 1024
         );
-        return Err(plainly(&args.command));
+        plainly(&args.command);
     }
     let store = match open(&args.store, args.read_only) {
         Ok(store) => store,
         Err(error) => {
             // An unusable store only costs time, and must not fail the command.
             eprintln!("pcache: {error:#}; the command runs without a cache");
-            return Err(plainly(&args.command));
+            plainly(&args.command);
         }
     };
     if let Err(reason) = can_trace() {
         if args.fallback {
             eprintln!("pcache: {reason}; the command runs without a cache");
-            return Err(plainly(&args.command));
+            plainly(&args.command);
         }
         anyhow::bail!("{reason}\n{ADVICE}");
     }
@@ -316,14 +323,14 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
     };
     let error = run::run(&plan, store);
     if error.is::<run::Untraced>() {
-        return Err(plainly(&plan.argv));
+        plainly(&plan.argv);
     }
     if !error.is::<run::CannotTrace>() {
         return Err(error);
     }
     if args.fallback {
         eprintln!("pcache: {error}; it runs without a cache");
-        return Err(plainly(&plan.argv));
+        plainly(&plan.argv);
     }
     anyhow::bail!("{error}\n{ADVICE}")
 }
@@ -331,17 +338,17 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
 /// Smallest file size limit, in bytes, for the store and for memory shared with tracees.
 const SMALLEST_FILE: u64 = 64 << 20;
 
-/// Returns the file size limit, if there is one (bytes).
-fn file_limit() -> Option<u64> {
-    rustix::process::getrlimit(rustix::process::Resource::Fsize).current
+/// Returns the file size limit (bytes), if it is too small for a cache.
+fn small_file_limit() -> Option<u64> {
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
+    limit.filter(|limit| *limit < SMALLEST_FILE)
 }
 
-/// Executes the command in this process. Returns only if that is impossible.
-fn plainly(command: &[OsString]) -> anyhow::Error {
-    crate::platform::os::ignore(libc::SIGPIPE, crate::platform::os::pipe_was_ignored());
-    let program = &command[0];
-    let error = crate::platform::os::execute(command);
-    anyhow::Error::new(error).context(format!("cannot run {}", program.display()))
+/// Executes the command in this process, and exits where that is impossible.
+fn plainly(command: &[OsString]) -> ! {
+    os::ignore(libc::SIGPIPE, os::pipe_was_ignored());
+    let error = os::execute(command);
+    os::exit_for_missing(&command[0], &error)
 }
 
 /// Whether another pcache traces this process, and so observes the whole command.

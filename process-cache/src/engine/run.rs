@@ -101,15 +101,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let machine = machine::digest();
     let execution = execution(&program, machine, plan.settings.strict, &mut model);
     if let Err(error) = can_execute(&execution.path) {
-        // Exit statuses as in shells: 127 for a missing command, 126 for a file that cannot be
-        // executed.
-        let missing = error.kind() == io::ErrorKind::NotFound;
-        let _ = writeln!(
-            io::stderr(),
-            "pcache: cannot run {}: {error}",
-            plan.argv[0].display()
-        );
-        std::process::exit(if missing { 127 } else { 126 });
+        os::exit_for_missing(&plan.argv[0], &error);
     }
     let keys = plan.settings.key_maker();
     let keyed = keys.weak_key(&execution, &world);

@@ -7,7 +7,7 @@
     reason = "signals, fork and siginfo; each block argues its own case"
 )]
 
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
@@ -466,6 +466,18 @@ pub fn execute(command: &[std::ffi::OsString]) -> io::Error {
     // SAFETY: a NULL-terminated array of C strings that outlive the call.
     unsafe { libc::execvp(pointers[0], pointers.as_ptr()) };
     io::Error::last_os_error()
+}
+
+/// Says that `program` cannot be executed, and exits as shells do: with 127 if it is missing, and
+/// with 126 otherwise.
+pub fn exit_for_missing(program: &std::ffi::OsStr, error: &io::Error) -> ! {
+    let _ = writeln!(
+        io::stderr(),
+        "pcache: cannot run {}: {error}",
+        program.display()
+    );
+    let is_missing = error.kind() == io::ErrorKind::NotFound;
+    std::process::exit(if is_missing { 127 } else { 126 });
 }
 
 /// Waits for a child; returns its wait status.

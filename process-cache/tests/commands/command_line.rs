@@ -19,9 +19,24 @@ fn a_missing_command_fails_as_in_a_shell() {
 }
 
 #[test]
-fn an_unknown_option_is_a_wrong_use() {
+fn commands_without_a_cache_fail_as_in_a_shell_too() {
+    let sandbox = Sandbox::new("");
+    fs::write(sandbox.path("plain"), "").expect("a file");
+    for (command, status) in [("no-such-program-anywhere", 127), ("./plain", 126)] {
+        let mut pcache = Command::new(PCACHE);
+        let pcache = sandbox.environment(pcache.args(["--", command]));
+        let run = sandbox.run(pcache.env("PCACHE_DISABLE", "1"));
+        assert_eq!(run.status.code(), Some(status), "{}", run.err);
+    }
+}
+
+#[test]
+fn an_unknown_option_or_no_command_is_a_wrong_use() {
     let run = pcache(&Sandbox::new(""), &["--no-such-option", "--", "true"]);
     assert_eq!(run.status.code(), Some(2));
+    let run = pcache(&Sandbox::new(""), &["--quiet"]);
+    assert_eq!(run.status.code(), Some(2));
+    assert!(run.err.contains("no command"), "{}", run.err);
 }
 
 #[test]
@@ -298,6 +313,15 @@ fn the_doctor_skips_a_program() {
         .iter()
         .find(|finding| finding["what"] == "skipping");
     assert_eq!(skipping.expect("it was tried")["state"], "good", "{json:#}");
+}
+
+#[test]
+fn the_doctor_names_a_limit_of_file_sizes() {
+    let sandbox = Sandbox::new("");
+    let script = r#"ulimit -f 1000; exec "$0" doctor"#;
+    let mut shell = Command::new("sh");
+    let run = sandbox.run(sandbox.environment(shell.args(["-c", script, PCACHE])));
+    assert!(run.out.contains("may not grow beyond"), "{}", run.out);
 }
 
 #[test]
