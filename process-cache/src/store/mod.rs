@@ -63,7 +63,7 @@ pub use write_behind::Shared;
 /// Content of the file `format` in a store of this version.
 const FORMAT: &str = "format 1";
 /// The names and versions of the formats in a store.
-pub(crate) fn formats() -> [(&'static str, u32); 5] {
+pub(crate) fn formats() -> [(&'static str, u32); 6] {
     let last_number = |text: &str| {
         let digits = text.trim_end().rsplit(' ').next();
         digits.and_then(|digits| digits.parse().ok()).unwrap_or(0)
@@ -75,6 +75,7 @@ pub(crate) fn formats() -> [(&'static str, u32); 5] {
         ("digest table", table_file::MAGIC[7].into()),
         ("journal", journal::RUN.version.into()),
         ("exports", last_number(exports)),
+        ("path lists", (path_free::HEADER[7] - b'0').into()),
     ]
 }
 

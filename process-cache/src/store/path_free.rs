@@ -13,7 +13,7 @@ use crate::model::fact::Digest;
 
 /// The directory of the lists.
 pub(super) const ROOTS: &str = "roots";
-const HEADER: &[u8; 8] = b"pcroots1";
+pub(super) const HEADER: &[u8; 8] = b"pcroots1";
 /// A longer list is started again (bytes).
 const LONGEST: u64 = 8 << 20;
 

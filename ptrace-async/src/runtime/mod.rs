@@ -27,7 +27,7 @@ mod unstopped;
 pub use self::executor::Runtime;
 #[cfg(test)]
 pub(crate) use self::in_process::performed_at;
-pub use self::in_process::{UnstoppedCall, UnstoppedCalls};
+pub use self::in_process::{COPIES_VERSION, UnstoppedCall, UnstoppedCalls};
 pub use self::launch::{Program, SETUP_FAILED};
 pub use self::options::{Interception, Options};
 pub use self::placement::{HostThread, HostThreads};

@@ -64,6 +64,11 @@ const OF_PCACHE: &[(&str, &str, &str)] = &[
         "all of a store as one stream",
     ),
     (
+        "path lists",
+        "lists in the store of `pcache`",
+        "contents that do not mention base directories",
+    ),
+    (
         "JSON",
         "JSON of `pcache`",
         "`--json` of a run and of the subcommands",
@@ -98,6 +103,7 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
                 6,
                 "results lack no facts about files of `/proc`, names before an append, slashes and attributes",
             ),
+            (7, "nor about other names of changed files and of links"),
         ],
     ),
     (
@@ -149,7 +155,7 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
 
 const HEAD: &str = "# Formats
 
-Each stored or printed format has a version. A program refuses what another version wrote, unless
+Each stored or printed format has a version. A program refuses or ignores what another version wrote, unless
 the table says that it reads older versions.
 
 | format | version | reads | content |
@@ -218,7 +224,7 @@ fn formats() -> anyhow::Result<Vec<Format>> {
     Ok(formats)
 }
 
-fn of_the_others() -> [Format; 8] {
+fn of_the_others() -> [Format; 9] {
     use reprise::{record, trace};
     use rr_channel_log as log;
     use servo_harness::store::{artefact, journal};
@@ -229,6 +235,11 @@ fn of_the_others() -> [Format; 8] {
         content,
     };
     [
+        only(
+            "copies of libraries",
+            ptrace_async::runtime::COPIES_VERSION,
+            "loaders and C libraries whose calls lead to code of `ptrace-async`",
+        ),
         only(
             "trace of `reprise`",
             trace::FORMAT,

@@ -10,7 +10,7 @@
 //! it the copy under the same descriptor. All this takes no stop.
 //!
 //! A program can notice two differences. `/proc/self/maps` names other files where the
-//! loader's text and the library are mapped. And 2 MiB more count if it locks all its
+//! loader's text and the library are mapped. And 8 MiB more count if it locks all its
 //! memory. A program whose address space is limited is left alone. A program that opens the
 //! library itself, to read or to copy it, gets the real one, because only the loader's
 //! opens get the copy. When the loader asks for the metadata of the copy, it gets the
@@ -49,8 +49,8 @@ use crate::unstopped as calls;
 /// The number of searches for a loader at most: a static program looks like one with an
 /// unknown loader.
 const MAX_ATTEMPTS: u32 = 16;
-/// The version of the way in which copies are made. Raise it when that changes.
-const VERSION: u32 = 4;
+/// The version of the way in which copies of libraries are made. Raise it when that changes.
+pub const VERSION: u32 = 4;
 /// A library must have been unchanged for so long that its copy is kept.
 const SETTLED: Duration = Duration::from_secs(3);
 /// The number of copies that are kept at most.

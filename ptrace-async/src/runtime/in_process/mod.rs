@@ -69,6 +69,7 @@ mod vdso;
 pub use self::call::UnstoppedCall;
 #[cfg(test)]
 pub(crate) use self::code::performed_at;
+pub use self::copies::VERSION as COPIES_VERSION;
 pub(crate) use self::files::path_of;
 pub(crate) use self::jumps::jumped_into;
 pub(crate) use self::layout::{OUTPUTS, OWN, READS};
