@@ -182,6 +182,7 @@ impl Session {
             return;
         }
         let located = self.look(unit, path, follow);
+        self.mark_process_link(unit);
         let observed = match (query, &located.stat) {
             (Query::Stat { time, .. }, Ok(stat)) => {
                 let content =
@@ -221,9 +222,6 @@ fn establish(
         Time::Set(a, m) => TimeState::Set(*a, *m),
         Time::Kept => TimeState::Kept,
     };
-    let made = |change: &mut Change| {
-        change.content.get_or_insert(seq);
-    };
     match effect {
         Effect::Write {
             fresh,
@@ -232,20 +230,17 @@ fn establish(
             time,
             ..
         } => {
-            let first = change.content.is_none();
-            made(change);
-            change.end_append(seq);
-            if *fresh {
-                change.freshen(seq);
-            }
-            change.mode_set |= mode.is_some();
-            if first {
+            if change.content.is_none() {
                 change.create_mode = Some(*create_mode);
             }
             if *fresh {
-                change.linked_to = None;
+                change.remake(seq, time_state(time));
+            } else {
+                change.content.get_or_insert(seq);
+                change.end_append(seq);
             }
-            if first || *fresh || *time != Time::Kept {
+            change.mode_set |= mode.is_some();
+            if *time != Time::Kept {
                 change.time = time_state(time);
             }
         }
@@ -256,7 +251,7 @@ fn establish(
             ..
         } => {
             let first = change.content.is_none();
-            made(change);
+            change.content.get_or_insert(seq);
             if first {
                 change.create_mode = Some(*create_mode);
                 change.initial_content = initial_content;
@@ -264,29 +259,20 @@ fn establish(
                 change.appended_from = Some(before.unwrap_or(0));
             }
             change.time = match time {
-                // It keeps the time that the tree gave it before.
-                Time::Kept if !first => change.time,
                 // It was only created.
-                Time::Kept if change.was_absent() => TimeState::Present,
+                Time::Kept if first && change.was_absent() => TimeState::Present,
+                // It keeps the time that it has, or that the tree gave it before.
+                Time::Kept => change.time,
                 _ => time_state(time),
             };
             change.dated |= *length == 0 && *time == Time::Present;
         }
-        Effect::MakeDir { time, .. } => {
-            made(change);
-            change.freshen(seq);
-            change.time = time_state(time);
-        }
+        Effect::MakeDir { time, .. } => change.remake(seq, time_state(time)),
         Effect::Symlink { .. } | Effect::Remove { .. } | Effect::RemoveDir { .. } => {
-            made(change);
-            change.freshen(seq);
-            change.end_append(seq);
-            change.linked_to = None;
-            change.time = TimeState::Present;
+            change.remake(seq, TimeState::Present);
         }
         Effect::HardLink { to, .. } => {
-            made(change);
-            change.freshen(seq);
+            change.remake(seq, TimeState::Kept);
             change.linked_to = Some(to.clone());
         }
         Effect::Chmod { .. } => {

@@ -198,6 +198,25 @@ impl Change {
         }
     }
 
+    /// Notes that the name was made, replaced or removed, and that it has this time now.
+    pub fn remake(&mut self, seq: u64, time: TimeState) {
+        self.content.get_or_insert(seq);
+        self.freshen(seq);
+        self.end_append(seq);
+        self.linked_to = None;
+        self.moved_from = None;
+        self.mode_set = false;
+        self.time = time;
+    }
+
+    /// Whether the metadata of the file that was there before changed, and the name was then
+    /// replaced or removed.
+    pub fn left_changed(&self) -> bool {
+        self.fresh
+            && self.initial.is_some()
+            && self.meta.is_some_and(|meta| self.content > Some(meta))
+    }
+
     /// Whether the name had a new inode at `seq`.
     pub fn was_fresh(&self, seq: u64) -> bool {
         self.fresh && self.fresh_from < seq

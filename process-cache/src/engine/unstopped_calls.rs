@@ -26,6 +26,7 @@ use smallvec::SmallVec;
 use crate::engine::session::{Before, Session};
 use crate::engine::tracer::Tracer;
 use crate::model::path::Asked;
+use crate::model::path_kind::{Class, classify};
 use crate::model::unit_id::UnitId;
 use crate::world::lookup_cache::Kind;
 
@@ -234,13 +235,18 @@ impl Session {
 
     /// Compares the change time of a directory with the time that it had when it was listed.
     fn compare_listed(&mut self, tid: Tid, unit: UnitId, call: &UnstoppedCall) {
-        let Some(then) = call.changed_at() else {
+        // A failing call has shown no names.
+        let Some(then) = call.changed_at().filter(|_| call.value() >= 0) else {
             return;
         };
         let file = self.model.file(tid, call.invocation().args[0] as i32);
         let Some(path) = file.and_then(|file| file.path.clone()) else {
             return;
         };
+        // Directories of /proc differ among processes, and other rules treat them.
+        if classify(&path) != Class::Ordinary {
+            return;
+        }
         let changed = |stat: rustix::fs::Stat| {
             let nanoseconds = stat.st_ctime.saturating_mul(1_000_000_000);
             nanoseconds.saturating_add(stat.st_ctime_nsec as i64)

@@ -47,11 +47,11 @@ use self::limits::Hashed;
 pub use self::limits::{Known, Limits};
 
 /// Part of every weak key: keys of other versions are not found.
-pub(crate) const VERSION: u32 = 6;
-const CONTEXT: &str = "pcache weak key 6";
+pub(crate) const VERSION: u32 = 7;
+const CONTEXT: &str = "pcache weak key 7";
 /// The version of keys in which names of base directories replace their paths.
-pub(crate) const MOVED_VERSION: u32 = 5;
-const MOVED_CONTEXT: &str = "pcache weak key of any place 5";
+pub(crate) const MOVED_VERSION: u32 = 6;
+const MOVED_CONTEXT: &str = "pcache weak key of any place 6";
 
 /// One inherited descriptor.
 #[derive(Debug, Clone)]

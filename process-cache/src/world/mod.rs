@@ -180,6 +180,15 @@ impl World {
         inode_of(stat)
     }
 
+    /// Returns the answer to [`Query::Target`] for a regular file in this state.
+    pub fn target_of(stat: &Stat, is_writable: bool) -> Answer {
+        if stat.st_nlink == 1 && is_writable {
+            Answer::Writable
+        } else {
+            Answer::Metadata(Box::new(metadata::of(stat, TimeUse::None)))
+        }
+    }
+
     /// The answer to [`Query::Permissions`] for a file with this metadata.
     pub fn permissions_of(stat: &Stat) -> Answer {
         permissions_of(stat)
@@ -502,11 +511,7 @@ fn target(path: &FilePath) -> Result<Answer, Errno> {
         FileType::RegularFile => {
             let writable =
                 rustix::fs::accessat(CWD, path.as_path(), Access::WRITE_OK, AtFlags::EACCESS);
-            if stat.st_nlink == 1 && writable.is_ok() {
-                Answer::Writable
-            } else {
-                Answer::Metadata(Box::new(metadata::of(&stat, TimeUse::None)))
-            }
+            World::target_of(&stat, writable.is_ok())
         }
         FileType::Directory => Answer::Directory,
         FileType::Symlink => return link(path),

@@ -279,6 +279,27 @@ fn threads_that_write_files_are_skipped() {
     }
 }
 
+/// A slash at the end of a name, and a name that must be a directory, ask for its kind.
+#[test]
+fn lookups_of_directories_that_are_files_are_skipped() {
+    check_hit("touch file", "test -e file/ || echo no");
+    check_hit("touch file", "test -r file/ || echo no");
+    check_hit("mkdir d; touch d/x.c file", "echo */*.c");
+    check_hit("mkdir d; ln -s d l", "readlink l/ || readlink . || echo no");
+    if let Some(perl) = program(&["perl"]) {
+        let looks = "-e \"file/\"; opendir(D, \"file\"); readlink(\".\"); print \"$!\"";
+        check_hit("touch file", &format!("{perl} -e '{looks}'"));
+        // Calls that are made without a stop.
+        let many = format!("for (1 .. 64) {{ -e \"none\" }} {looks}");
+        check_hit("touch file", &format!("{perl} -e '{many}'"));
+    }
+}
+
+#[test]
+fn removing_a_file_after_a_change_of_its_permissions_is_skipped() {
+    check_hit("echo 1 > a", "chmod 600 a; rm a");
+}
+
 #[test]
 fn the_entries_of_a_directory_do_not_count_for_mkdir() {
     let sandbox = Sandbox::new("mkdir d");

@@ -207,6 +207,8 @@ fn attributes_that_others_set_are_not_published() {
     };
     let changes = [set("o"), set("p"), set("d")];
     check_everywhere(unit, &changes.each_ref().map(String::as_str));
+    let linked = "echo a > o; read x < gate0; ln o p; read x < gate1";
+    check_everywhere(linked, &[&set("o")]);
 }
 
 #[test]

@@ -140,6 +140,49 @@ fn a_file_that_is_changed_under_two_names_is_not_stored() {
     check_uncacheable("echo hi > a", "ln a b; chmod 600 b", "links");
 }
 
+#[test]
+fn metadata_that_changes_before_the_name_is_replaced_depends_on_other_names() {
+    for change in ["chmod(0600, \"a\")", "utime(1, 1000000000, \"a\")"] {
+        check_call(&format!("{change} && rename(\"b\", \"a\")"));
+        check_call(&format!("{change} && unlink(\"a\")"));
+        check_call(&format!("{change} && rename(\"a\", \"c\")"));
+    }
+}
+
+#[test]
+fn a_set_time_stays_where_a_file_is_opened_and_not_written() {
+    let early = "touch -c -h -d @1000000000 a";
+    check_states(&format!("{early}; : >> a"));
+    check_states(&format!("{early}; : 1<> a"));
+    check_states(&format!("{early}; sh -c 'exec 3>> a'"));
+    // The child is skipped, and its parent is not.
+    let sandbox = Sandbox::new("echo 1 > a; echo 1 > input");
+    let command = format!("cat input; {early}; sh -c 'exec 3>> a'");
+    for edit in [":", "echo 2 > input", "echo 2 > input; touch a"] {
+        sandbox.reset();
+        sandbox.edit_then(edit);
+        let plain = sandbox.plain(&command);
+        sandbox.reset();
+        sandbox.edit_then(edit);
+        sandbox.cached(&command).assert_like(&plain, edit);
+    }
+}
+
+#[test]
+fn a_name_made_through_another_one_depends_on_the_first() {
+    check_states("ln a c; ln c d; rm c");
+    check_states("ln a c; echo new > d; mv d a");
+    check_call("link(\"a\", \"c\") && open(F, \">\", \"c\") && print(F \"x\") && close(F)");
+    check_call("link(\"a\", \"c\") && open(F, \"<\", \"c\") && print(<F>)");
+    check_call("mkdir(\"a/x\") && rename(\"a/x\", \"c\")");
+}
+
+#[test]
+fn names_of_a_new_file_stay_together() {
+    check_states("echo new > c; ln c d; ln c e; rm c");
+    check_states("echo new > c; ln c d; ln d e; rm c");
+}
+
 /// Changes of the file `a`, each of another part of its state.
 const CHANGES: &[&str] = &[
     "chmod 600 a",

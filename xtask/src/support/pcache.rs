@@ -18,6 +18,9 @@ pub(crate) struct Report {
     /// Why the whole command was not stored, if it ran and was not.
     #[serde(skip)]
     pub(crate) not_stored: Option<String>,
+    /// Why the whole command was not skipped, if it was not.
+    #[serde(skip)]
+    pub(crate) missed: Option<String>,
     /// The summary of a remote cache, if one was used.
     #[serde(skip)]
     pub(crate) remote: Option<serde_json::Value>,
@@ -39,18 +42,22 @@ impl Report {
             depth: u32,
             #[serde(default)]
             reason: Option<String>,
+            #[serde(default)]
+            miss: Option<String>,
         }
         std::fs::read(path)
             .ok()
             .and_then(|json| serde_json::from_slice::<Whole>(&json).ok())
-            .map(|whole| Self {
-                not_stored: whole
-                    .units
-                    .into_iter()
-                    .find(|unit| unit.depth == 0)
-                    .and_then(|unit| unit.reason),
-                remote: whole.remote,
-                ..whole.summary
+            .map(|whole| {
+                let first = whole.units.into_iter().find(|unit| unit.depth == 0);
+                let (not_stored, missed) =
+                    first.map_or((None, None), |unit| (unit.reason, unit.miss));
+                Self {
+                    not_stored,
+                    missed,
+                    remote: whole.remote,
+                    ..whole.summary
+                }
             })
             .unwrap_or_default()
     }

@@ -10,6 +10,7 @@ use crate::world::World;
 use crate::world::attributes;
 use crate::world::locate::{is_directory, is_link, is_regular, modified};
 use rustix::fs::{FileType, Stat};
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 /// Reads the final state of each changed name: returns the effects and their
@@ -55,22 +56,39 @@ struct Capture {
     passing: Vec<(u64, FilePath)>,
     /// Files with several names whose metadata changed, each with the name of one change.
     several: HashMap<(u64, u64), FilePath>,
+    /// Captured files (device, inode) with several names, each with the name that has its content.
+    written: HashMap<(u64, u64), FilePath>,
     /// New names of files that were there before the unit.
     of_older: HashSet<FilePath>,
 }
 
-/// Returns the names that were made as links to files which the unit had not made.
+/// Returns the names that were made as links to files which the unit had not made, or as links to
+/// such names.
 fn links_to_older(changes: &[(FilePath, Change)]) -> HashSet<FilePath> {
-    if changes.iter().all(|(_, change)| change.linked_to.is_none()) {
+    let links = changes.iter().filter_map(|(path, change)| {
+        let source = change.linked_to.as_ref()?;
+        Some((path, source))
+    });
+    let mut links: Vec<(&FilePath, &FilePath)> = links.collect();
+    if links.is_empty() {
         return HashSet::new();
     }
     let made = changes.iter().filter(|(_, change)| change.was_absent());
     let made: HashSet<&FilePath> = made.map(|(path, _)| path).collect();
-    let linked = changes.iter().filter_map(|(path, change)| {
-        let source = change.linked_to.as_ref()?;
-        (!made.contains(source)).then(|| path.clone())
-    });
-    linked.collect()
+    let mut older = HashSet::new();
+    loop {
+        let known = older.len();
+        links.retain(|(path, source)| {
+            let is_older = !made.contains(source) || older.contains(*source);
+            if is_older {
+                older.insert((*path).clone());
+            }
+            !is_older
+        });
+        if older.len() == known {
+            return older;
+        }
+    }
 }
 
 impl Capture {
@@ -119,10 +137,15 @@ impl Capture {
                 {
                     let (path, source) = (path.display(), source.display());
                     return Err(format!(
-                        "links {path} to {source}, which was there before and is gone now"
+                        "links {path} to {source}, which was there before and is replaced or gone"
                     ));
                 }
                 check_owner(path, change, &stat)?;
+                if let Some(to) = self.other_name(path, &stat) {
+                    let path = path.clone();
+                    self.links.push(Effect::HardLink { path, to });
+                    return Ok(());
+                }
                 if let Some(effect) = file_effect(store, world, path, change, &stat)? {
                     let appends = matches!(effect, Effect::Append { .. });
                     self.effects.push((change.last, effect));
@@ -138,6 +161,21 @@ impl Capture {
                 self.add_attributes(path, change, true)
             }
             _ => Err(format!("{} is no plain file", path.display())),
+        }
+    }
+
+    /// Returns the name under which a file with several names was captured before. Links to a name
+    /// that is gone have only one another.
+    fn other_name(&mut self, path: &FilePath, stat: &Stat) -> Option<FilePath> {
+        if stat.st_nlink < 2 {
+            return None;
+        }
+        match self.written.entry((stat.st_dev, stat.st_ino)) {
+            Entry::Occupied(known) => Some(known.get().clone()),
+            Entry::Vacant(entry) => {
+                entry.insert(path.clone());
+                None
+            }
         }
     }
 
@@ -160,16 +198,6 @@ impl Capture {
 
     /// Adds a name that no longer exists.
     fn add_removed(&mut self, path: &FilePath, change: &Change) -> Result<(), String> {
-        let was_file = change
-            .initial
-            .as_deref()
-            .is_some_and(|it| !is_directory(it));
-        if was_file && change.meta.is_some_and(|meta| change.content > Some(meta)) {
-            let path = path.display();
-            return Err(format!(
-                "changes {path} and removes it: another name of the file would keep the change"
-            ));
-        }
         match change.initial.as_deref() {
             Some(initial) if is_directory(initial) => {
                 if !planted(Defect::RemoveEffect) {

@@ -32,9 +32,11 @@ use crate::relocation::{CommitTicket, Relocation};
 use crate::remote::Remote;
 use crate::store::Store;
 use crate::world::World;
+use crate::world::locate::{is_directory, is_regular};
 use crate::world::pending_digest::PendingDigest;
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
+use rustix::fs::Stat;
 use std::collections::HashSet;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -189,6 +191,8 @@ impl Session {
             return Err(TOO_SHORT.to_owned());
         }
         self.check_limits(id)?;
+        expect_only_names(self.unit(id))?;
+        expect_directories(self.unit(id));
         let unit = &self.units[id.0 as usize];
         self.check_conflicts(unit)?;
         let mut facts = preconditions(unit)?;
@@ -420,6 +424,61 @@ fn look_at_what_is_gone(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
         })
     });
     facts.append(&mut written);
+}
+
+/// Notes that each file of which the unit changed the metadata, before it replaced or removed the
+/// name, had only that name: another one would keep the change.
+fn expect_only_names(unit: &mut Unit) -> Result<(), String> {
+    let left = unit
+        .changes
+        .iter()
+        .filter(|(_, change)| change.left_changed());
+    let left: Vec<_> = left
+        .filter_map(|(path, change)| Some((path.clone(), *change.initial.clone()?, change.begun)))
+        .filter(|(_, initial, _)| !is_directory(initial))
+        .collect();
+    for (path, initial, seq) in left {
+        let is_moved = |change: &Change| change.moved_from.as_ref() == Some(&path);
+        if !is_regular(&initial) || initial.st_nlink > 1 || unit.changes.values().any(is_moved) {
+            let path = path.display();
+            return Err(format!(
+                "changes {path} and moves or removes it: another name of the file would keep the change"
+            ));
+        }
+        let answer = World::target_of(&initial, may_write(&initial));
+        let observed = Observed::Answer(answer);
+        unit.observe(seq, Query::Target(path.clone()), observed, path);
+    }
+    Ok(())
+}
+
+/// Notes that the directories in which names were made and removed again were directories, and no
+/// links to them: their times are restored by these paths.
+fn expect_directories(unit: &mut Unit) {
+    let passed = unit
+        .changes
+        .iter()
+        .filter(|(path, change)| change.was_absent() && rustix::fs::lstat(path.as_path()).is_err());
+    let directories = passed.filter_map(|(path, change)| Some((path.parent()?, change.begun)));
+    let directories: Vec<(FilePath, u64)> = directories
+        .map(|(path, seq)| (FilePath::from(path), seq))
+        .collect();
+    for (path, seq) in directories {
+        let query = Query::Kind {
+            path: path.clone(),
+            follow: false,
+        };
+        let answer = Observed::Answer(Answer::Directory);
+        unit.observe(seq, query, answer, path);
+    }
+}
+
+/// Whether the permission bits let this process write to a file. Access lists do not count: the
+/// answer is a fact that may not hold again then.
+fn may_write(stat: &Stat) -> bool {
+    let user = rustix::process::geteuid();
+    let is_owner = stat.st_uid == user.as_raw();
+    user.is_root() || stat.st_mode & if is_owner { 0o200 } else { 0o002 } != 0
 }
 
 /// Returns an empty unit that takes the slot of a unit while that is moved.

@@ -203,6 +203,30 @@ fn count_exactly(unit: &Unit, facts: &mut Vec<(Query, Observed)>) {
     keep_first(facts);
 }
 
+fn moves_changed_attributes(resource: &FilePath) -> String {
+    let resource = resource.display();
+    format!("moves or links {resource}, whose attributes it changed")
+}
+
+/// Whether a lookup found nothing, with this error, because of what the tree had made or removed on
+/// the way: something that is no directory, or what had been none.
+fn is_missing_below_change(unit: &Unit, resource: &FilePath, error: i32, seq: u64) -> bool {
+    if !matches!(error, libc::ENOENT | libc::ENOTDIR) || unit.changes.is_empty() {
+        return false;
+    }
+    let above = resource.ancestors().skip(1);
+    let mut changes = above.filter_map(|above| unit.changes.get(Asked::from(above).key()));
+    let is_changed = |change: &Change| change.content.is_some_and(|at| at < seq);
+    let was_no_directory = |change: &Change| {
+        change
+            .initial
+            .as_deref()
+            .is_some_and(|it| !is_directory(it))
+    };
+    let is_reason = |change: &Change| error == libc::ENOTDIR || was_no_directory(change);
+    changes.any(|change| is_changed(change) && is_reason(change))
+}
+
 enum Precondition {
     /// The observation is a precondition as it is.
     Holds(Observed),
@@ -253,10 +277,7 @@ fn precondition(
             let kept = !change.mode_set || attributes::is_none(answer);
             return match kept && change.attributes.is_empty() {
                 true => Ok(Precondition::Holds(observation.observed.clone())),
-                false => Err(format!(
-                    "moves or links {}, whose attributes it changed",
-                    resource.display()
-                )),
+                false => Err(moves_changed_attributes(resource)),
             };
         }
         if let (Query::Xattr { name, .. }, true) = (query, in_place) {
@@ -298,6 +319,17 @@ fn precondition(
         && let Some(above) = above_what_was_made(unit, given, canonical, observation.seq)
     {
         return Ok(Precondition::Made(above.into_iter().collect()));
+    }
+    let has_own_attributes = |change: &Change| {
+        !change.attributes.is_empty() && change.meta.is_some_and(|at| at < observation.seq)
+    };
+    if matches!(query, Query::Attributes(_)) && change.is_some_and(has_own_attributes) {
+        return Err(moves_changed_attributes(resource));
+    }
+    if let Observed::Answer(Answer::Error(error)) = observation.observed
+        && is_missing_below_change(unit, resource, error, observation.seq)
+    {
+        return Ok(Precondition::Made(Vec::new()));
     }
     // A directory made by the tree was empty.
     if matches!(query, Query::Target(_) | Query::Replaced(_)) {

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use ptrace_async::event::{FileRef, PathRef, Tid};
+use rustix::fs::Stat;
 
 use super::explain::Named;
 use super::{errno, ref_path};
@@ -34,6 +35,10 @@ impl Session {
         if (self.lookups).knows(unit, &path.path, kind, self.call.returned()) {
             return;
         }
+        let is_ordinary = classify(&path.path) == Class::Ordinary;
+        if is_ordinary && self.told_missing().is_some() && self.names_no_directory(unit, &path) {
+            return;
+        }
         // A shell verifies its working directory when it starts.
         let own = self.unit(unit).policy.time == TimeUse::Order
             && self.model.cwd(tid).is_some_and(|cwd| *cwd == path.path);
@@ -63,7 +68,9 @@ impl Session {
             return;
         }
         if classify(&path.path) == Class::Ordinary {
-            self.demand_directory(unit, path);
+            if self.names_no_directory(unit, path) {
+                return;
+            }
             let located = self.look(unit, &path.path, path.follow);
             let given = located.given.clone();
             if let Some(kind) = kind
@@ -91,8 +98,10 @@ impl Session {
     pub(super) fn asked_file_system(&mut self, unit: UnitId, file: &FileRef) {
         match ref_path(file) {
             Some(path) if classify(path) == Class::Ordinary => {
-                if let FileRef::Path(path) = file {
-                    self.demand_directory(unit, path);
+                if let FileRef::Path(path) = file
+                    && self.names_no_directory(unit, path)
+                {
+                    return;
                 }
                 let located = self.look(unit, path, true);
                 self.ask_located(unit, located, Query::StatFs);
@@ -112,8 +121,10 @@ impl Session {
             Some(path) if classify(path) == Class::Ordinary => {
                 let follow = !matches!(file, FileRef::Path(path) if !path.follow);
                 let name = name.unwrap_or_default();
-                if let FileRef::Path(path) = file {
-                    self.demand_directory(unit, path);
+                if let FileRef::Path(path) = file
+                    && self.names_no_directory(unit, path)
+                {
+                    return;
                 }
                 let located = self.look(unit, path, follow);
                 self.ask_located(unit, located, |path| Query::Xattr { path, follow, name });
@@ -134,21 +145,38 @@ impl Session {
         }
     }
 
-    /// Notes what a path with a slash at its end leads to: the call fails unless that is a
-    /// directory.
-    pub(super) fn demand_directory(&mut self, unit: UnitId, path: &PathRef) {
-        if path.as_directory {
-            self.expect_found_directory(unit, path);
+    /// Notes what a path with a slash at its end leads to. Returns whether that is no directory, so
+    /// that the call fails whatever else is true.
+    #[must_use]
+    pub(super) fn names_no_directory(&mut self, unit: UnitId, path: &PathRef) -> bool {
+        if !path.as_directory {
+            return false;
         }
+        let found = self.expect_found_directory(unit, path);
+        let fails = found.is_some_and(|stat| !is_directory(&stat));
+        if fails {
+            self.compare(unit, &path.path, Err(libc::ENOTDIR));
+        }
+        fails
     }
 
-    /// Notes what a path leads to, for a call that takes directories only.
-    pub(super) fn expect_found_directory(&mut self, unit: UnitId, path: &PathRef) {
-        if classify(&path.path) == Class::Ordinary {
-            let located = self.look(unit, &path.path, true);
-            let follow = true;
-            self.ask_located(unit, located, |path| Query::Kind { path, follow });
+    /// Notes what a path leads to, for a call that takes directories only, and returns it.
+    pub(super) fn expect_found_directory(&mut self, unit: UnitId, path: &PathRef) -> Option<Stat> {
+        if classify(&path.path) != Class::Ordinary {
+            return None;
         }
+        // The result of the call is no answer to this question.
+        let located = self.look(unit, &path.path, true);
+        let kind = match &located.stat {
+            Ok(stat) => World::kind_of(stat),
+            Err(error) => errno(*error),
+        };
+        let query = Query::Kind {
+            path: located.given,
+            follow: true,
+        };
+        self.note(unit, query, Observed::Answer(kind), located.resource);
+        located.stat.ok()
     }
 
     /// Asks the world about a located file, by the path as given.

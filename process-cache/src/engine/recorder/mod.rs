@@ -87,7 +87,8 @@ impl Session {
                 wait.extend(self.contents.pending(stat));
                 // The initial content may matter if the call appends to the file, writes into it,
                 // or moves it.
-                if !self.unit(unit).changes.contains_key(&located.resource) {
+                let change = self.unit(unit).changes.get(&located.resource);
+                if change.is_none_or(|change| change.content.is_none()) {
                     let content = self.content(&located.resource, stat);
                     if content.is_pending() {
                         wait.push(content);
@@ -96,6 +97,7 @@ impl Session {
             }
             before.push((located.resource, located.stat.ok().map(Box::new)));
         }
+        self.mark_process_link(unit);
         (before, wait)
     }
 
@@ -108,6 +110,11 @@ impl Session {
         self.call.begin(tid, umask, began);
         self.mark_foreign_changes(unit, before, &event);
         self.apply_to(tid, unit, before, event, read);
+        self.mark_process_link(unit);
+    }
+
+    /// Marks a unit if one of its lookups, which have just been made, passed a link in `/proc`.
+    pub(crate) fn mark_process_link(&mut self, unit: UnitId) {
         if self.locator.take_process_link() {
             let reason = "follows a link that leads through /proc to a file of a process";
             self.mark_uncacheable(unit, reason, true);
@@ -148,8 +155,12 @@ impl Session {
             } => self.asked_access(unit, &path, mode, effective),
             IoEvent::ReadLink { path } => {
                 self.unit(unit).knows_itself |= path.path.as_os_str() == "/proc/self/exe";
-                self.demand_directory(unit, &path);
-                self.read_link(unit, &path.path);
+                // Behind a slash there is no link.
+                if path.as_directory {
+                    self.expect_found_directory(unit, &path);
+                } else {
+                    self.read_link(unit, &path.path);
+                }
             }
             IoEvent::List { file } => self.list(unit, &file),
             // Tools choose their method by the kind of file system.

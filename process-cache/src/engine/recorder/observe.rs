@@ -121,14 +121,23 @@ impl Session {
         }
     }
 
-    /// Asks the world, and notes the answer.
+    /// Asks the world what a lookup asked, and notes the answer.
     pub(super) fn ask(&mut self, unit: UnitId, query: Query, resource: FilePath) {
+        self.ask_and(unit, query, resource, true);
+    }
+
+    /// Asks the world about something else than the result of the call, and notes the answer.
+    pub(super) fn ask_besides(&mut self, unit: UnitId, query: Query, resource: FilePath) {
+        self.ask_and(unit, query, resource, false);
+    }
+
+    fn ask_and(&mut self, unit: UnitId, query: Query, resource: FilePath, compares: bool) {
         let answer = self.world.ask(&query);
         if let Answer::Unknown(reason) = answer {
             self.mark_uncacheable(unit, reason, true);
             return;
         }
-        if self.call.returned().is_some() {
+        if compares && self.call.returned().is_some() {
             let found = match &answer {
                 Answer::Error(error) => Err(*error),
                 _ => Ok(()),
@@ -481,7 +490,7 @@ impl Session {
                 effective: true,
                 follow: true,
             };
-            self.ask(unit, query, parent);
+            self.ask_besides(unit, query, parent);
         }
     }
 
@@ -499,7 +508,7 @@ impl Session {
             effective: true,
             follow,
         };
-        self.ask(unit, query, located.resource.clone());
+        self.ask_besides(unit, query, located.resource.clone());
     }
 
     /// Notes owners and permission bits of the located name and of its directory, after a call
@@ -511,7 +520,7 @@ impl Session {
         };
         let parent = name.parent().map(FilePath::from);
         for path in parent.into_iter().chain([name]) {
-            self.ask(unit, Query::Permissions(path.clone()), path);
+            self.ask_besides(unit, Query::Permissions(path.clone()), path);
         }
     }
 
@@ -550,9 +559,9 @@ impl Session {
                             path: located.given,
                             follow: false,
                         };
-                        self.ask(unit, query, located.resource);
+                        self.ask_besides(unit, query, located.resource);
                     }
-                    self.ask(
+                    self.ask_besides(
                         unit,
                         Query::Kind {
                             path: given.clone(),

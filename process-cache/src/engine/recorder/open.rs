@@ -373,6 +373,7 @@ impl Session {
             let text = format!("writes to {}, which has several names", path.path.display());
             self.mark_uncacheable(unit, text, true);
         }
+        self.mark_linked(unit, &resource, Some(stat));
         let known = self
             .unit(unit)
             .changes
@@ -433,7 +434,7 @@ impl Session {
         } else if !appends {
             change.end_append(seq);
         }
-        if !known || !matches!(change.time, TimeState::Set(..)) || mode.truncate {
+        if !matches!(change.time, TimeState::Set(..)) || mode.truncate {
             change.time = TimeState::Present;
         }
     }
@@ -512,7 +513,9 @@ impl Session {
         }
         let located = self.look(unit, &path.path, path.follow);
         let given = located.given.clone();
-        if missing {
+        // A file that is there and no directory explains the error by its kind.
+        let is_no_directory = error == libc::ENOTDIR && located.stat.is_ok();
+        if missing && !is_no_directory {
             // Or the file appeared after the call.
             if located.stat.is_err() {
                 self.lookups.learn(unit, &given, kind, self.call.returned());
@@ -542,7 +545,7 @@ impl Session {
             | libc::ELOOP => {
                 let follow = path.follow;
                 let resource = located.resource.clone();
-                self.ask(
+                self.ask_besides(
                     unit,
                     Query::Kind {
                         path: given.clone(),
@@ -561,7 +564,7 @@ impl Session {
                         effective: true,
                         follow,
                     };
-                    self.ask(unit, query, resource);
+                    self.ask_besides(unit, query, resource);
                     self.owners(unit, &located);
                     self.parent_access(unit, &located);
                 }

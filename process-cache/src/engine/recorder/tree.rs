@@ -124,6 +124,9 @@ impl Session {
             TimeChange::Keep => {
                 if let Some((path, initial)) = before.first() {
                     self.expect_kind(unit, path, initial.as_deref());
+                    // The change time is another one now.
+                    let seq = self.tick();
+                    self.touch(unit, seq, path, false);
                 }
                 return;
             }
@@ -167,13 +170,7 @@ impl Session {
         }
         self.touch(unit, seq, path, true);
         let change = self.change(unit, seq, path, initial);
-        change.content.get_or_insert(seq);
-        change.freshen(seq);
-        change.end_append(seq);
-        change.linked_to = None;
-        change.moved_from = None;
-        change.mode_set = false;
-        change.time = time;
+        change.remake(seq, time);
         change
     }
 
@@ -381,6 +378,7 @@ impl Session {
         let source = source.filter(|source| *source != target);
         if let Some(source) = &source {
             self.relink(source);
+            self.compare_output(source);
             let made = self
                 .unit(unit)
                 .changes
@@ -390,8 +388,8 @@ impl Session {
                 let stat = rustix::fs::lstat(source.as_path()).ok();
                 let seq = self.tick();
                 self.note_kind(seq, unit, source, stat.as_ref());
-                if let Some(mut stat) = stat.filter(is_regular) {
-                    // It can be examined under its new name. The call has just added one.
+                // It can be examined under its new name. The call has just added one.
+                if let Some(mut stat) = stat.filter(|stat| is_regular(stat) || is_link(stat)) {
                     stat.st_nlink = stat.st_nlink.saturating_sub(1).max(1);
                     self.carried(unit, source, source, &stat);
                 }
@@ -489,11 +487,33 @@ impl Session {
         if !known {
             self.expect_kind(unit, &path, initial.as_deref());
         }
+        self.mark_linked(unit, &path, initial.as_deref());
         let seq = self.tick();
         self.touch(unit, seq, &path, false);
         let change = self.change(unit, seq, &path, initial);
         change.meta.get_or_insert(seq);
         Some(change)
+    }
+
+    /// Marks a unit that changes a file which was there before and which it gave another name: that
+    /// name shows the change, too.
+    pub(super) fn mark_linked(&mut self, unit: UnitId, path: &FilePath, stat: Option<&Stat>) {
+        if stat.is_none_or(|stat| stat.st_nlink < 2 || is_directory(stat)) {
+            return;
+        }
+        let changes = &self.unit(unit).changes;
+        let source = |path: &FilePath| changes.get(path)?.linked_to.as_ref();
+        // Links to links, as far as a path may lead through symbolic ones.
+        let names = std::iter::successors(Some(path), |path| source(path)).take(40);
+        let is_made = names.last().is_some_and(|first| {
+            let change = changes.get(first);
+            change.is_some_and(|change| change.content.is_some())
+        });
+        let leads_here = |change: &Change| change.linked_to.as_ref() == Some(path);
+        if !is_made && (source(path).is_some() || changes.values().any(leads_here)) {
+            let text = format!("changes {}, which it gave another name", path.display());
+            self.mark_uncacheable(unit, text, true);
+        }
     }
 
     pub(super) fn owned(&mut self, unit: UnitId, before: &Before, target: &FileRef) {
