@@ -3,6 +3,8 @@
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use ptrace_async::process::proc_number;
+
 /// The meaning of a path for the cache.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Class {
@@ -78,7 +80,7 @@ pub fn descriptor(path: &Path) -> Option<i32> {
             Some(&rest[at + 4..])
         }),
     };
-    std::str::from_utf8(number?).ok()?.parse().ok()
+    proc_number(number?)
 }
 
 /// Whether a path goes through a link of a process to a file behind it. Such paths of the calling

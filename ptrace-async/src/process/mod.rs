@@ -56,6 +56,7 @@ mod watch;
 pub use self::decode::{Entry, Pending};
 pub use self::model::Processes;
 pub use self::nr::clone_flags;
+pub use self::paths::proc_number;
 pub use self::proc::{FdInfo, read_proc, read_record};
 pub use self::verify::Mismatch;
 pub use self::watch::{Condition, Watch, reads_unseen, watch, watching, watching_with};

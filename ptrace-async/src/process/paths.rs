@@ -115,7 +115,7 @@ pub(super) fn own_descriptor(path: &Path) -> Option<i32> {
     let number = ["/proc/self/fd/", "/proc/thread-self/fd/", "/dev/fd/"]
         .iter()
         .find_map(|prefix| text.strip_prefix(prefix))?;
-    number.parse().ok()
+    proc_number(number.as_bytes())
 }
 
 /// A directory of a process that a link in `/proc` leads to.
@@ -126,6 +126,13 @@ pub(super) enum ProcessLink {
     Descriptor(i32),
 }
 
+/// Parses the name of a process or descriptor in `/proc`, which has no sign and no zero in front.
+pub fn proc_number(name: &[u8]) -> Option<i32> {
+    let is_plain = name.iter().all(u8::is_ascii_digit) && (name.len() == 1 || name.first() != Some(&b'0'));
+    let text = std::str::from_utf8(name).ok().filter(|_| is_plain)?;
+    text.parse().ok()
+}
+
 /// Parses a path that begins with a link of a process: the task, if it is named by its number; the
 /// link; and the rest of the path, which is empty or begins with `/`.
 pub(super) fn process_link(path: &[u8]) -> Option<(Option<Tid>, ProcessLink, &[u8])> {
@@ -133,21 +140,18 @@ pub(super) fn process_link(path: &[u8]) -> Option<(Option<Tid>, ProcessLink, &[u
     fn component(path: &[u8]) -> (&[u8], &[u8]) {
         path.split_at(memchr::memchr(b'/', path).unwrap_or(path.len()))
     }
-    fn number(text: &[u8]) -> Option<i32> {
-        std::str::from_utf8(text).ok()?.parse().ok()
-    }
     if let Some(rest) = path.strip_prefix(b"/dev/fd/") {
         let (fd, rest) = component(rest);
-        return Some((None, ProcessLink::Descriptor(number(fd)?), rest));
+        return Some((None, ProcessLink::Descriptor(proc_number(fd)?), rest));
     }
     let (process, mut rest) = component(path.strip_prefix(b"/proc/")?);
     let mut task = match process {
         b"self" | b"thread-self" => None,
-        process => Some(number(process)?),
+        process => Some(proc_number(process)?),
     };
     if let Some(thread) = rest.strip_prefix(b"/task/") {
         let (thread, after) = component(thread);
-        (task, rest) = (Some(number(thread)?), after);
+        (task, rest) = (Some(proc_number(thread)?), after);
     }
     let (name, rest) = component(rest.strip_prefix(b"/")?);
     Some(match name {
@@ -155,7 +159,7 @@ pub(super) fn process_link(path: &[u8]) -> Option<(Option<Tid>, ProcessLink, &[u
         b"root" => (task, ProcessLink::Root, rest),
         b"fd" => {
             let (fd, rest) = component(rest.strip_prefix(b"/")?);
-            (task, ProcessLink::Descriptor(number(fd)?), rest)
+            (task, ProcessLink::Descriptor(proc_number(fd)?), rest)
         }
         _ => return None,
     })
@@ -217,6 +221,9 @@ mod tests {
             "/proc/self/fd",
             "/proc/x/cwd/x",
             "/dev/fd",
+            "/dev/fd/+5",
+            "/dev/fd/05",
+            "/dev/fd/-1",
             "/a",
         ] {
             assert_eq!(parsed(other), None, "{other}");
