@@ -158,6 +158,12 @@ fn links_count_in_paths_that_end_in_slashes_and_dots() {
             edit: "ln -sfn two/sub link",
             difference: "symbolic links on the way",
         },
+        Case {
+            setup: "mkdir -p one/sub; echo 1 > one/file",
+            command: "ln -s one/sub link; cat link/../file",
+            edit: "rmdir one/sub; touch one/sub",
+            difference: "file or directory at",
+        },
     ]);
 }
 

@@ -215,6 +215,14 @@ impl Session {
         for link in &way.links {
             self.note_link(unit, link);
         }
+        for directory in &way.left {
+            let query = Query::Kind {
+                path: directory.clone(),
+                follow: false,
+            };
+            let answer = Observed::Answer(Answer::Directory);
+            self.note(unit, query, answer, directory.clone());
+        }
         Some(way)
     }
 

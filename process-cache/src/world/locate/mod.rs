@@ -65,6 +65,8 @@ pub struct Link {
 pub struct Way {
     /// All links that were followed, in order. Their paths are canonical.
     pub links: Vec<Link>,
+    /// The directories that `..` led out of. Their paths are canonical.
+    pub left: Vec<FilePath>,
     /// The canonical path; for a missing file, as far as it can be resolved.
     pub end: FilePath,
 }
@@ -358,8 +360,8 @@ impl Locator {
             Some(name) => way.end.join(OsStr::from_bytes(name)).into(),
             None => way.end.clone(),
         };
-        let links = way.links.clone();
-        (!links.is_empty()).then(|| Rc::new(Way { links, end }))
+        let (links, left) = (way.links.clone(), way.left.clone());
+        (!links.is_empty()).then(|| Rc::new(Way { links, left, end }))
     }
 
     fn walk(&mut self, path: FilePath, follow: bool) -> Rc<Way> {
@@ -681,7 +683,7 @@ fn walk(path: &Path, follow: bool) -> Way {
         let named = all.filter(|name| !name.is_empty() && *name != b".");
         named.rev().map(<[u8]>::to_vec).collect()
     };
-    let mut links = Vec::new();
+    let (mut links, mut left) = (Vec::new(), Vec::new());
     let mut at = PathBuf::from("/");
     // The next component is the last element.
     let mut rest = components(path.as_os_str().as_bytes());
@@ -689,6 +691,7 @@ fn walk(path: &Path, follow: bool) -> Way {
         let here = at.join(OsStr::from_bytes(&name));
         let is_up = name == b"..";
         if is_up && is_passable(&at) {
+            left.push(at.as_path().into());
             at.pop();
             continue;
         }
@@ -720,6 +723,7 @@ fn walk(path: &Path, follow: bool) -> Way {
     }
     Way {
         links,
+        left,
         end: at.into(),
     }
 }
