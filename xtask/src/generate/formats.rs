@@ -137,6 +137,14 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
         ],
     ),
     (
+        "copies of libraries",
+        &[
+            (2, "reads, writes and positions do not stop"),
+            (3, "fewer lookups and stops when a program starts"),
+            (4, "call sites of static programs and of Go are patched"),
+        ],
+    ),
+    (
         "recording of `rr-channel`",
         &[
             (4, "what channels carry"),

@@ -67,10 +67,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn we_are_in_our_own_group() {
-        let leader = rustix::process::getpgrp().as_raw_nonzero().get();
-        let own = i32::try_from(std::process::id()).unwrap();
-        assert!(family(leader).iter().any(|member| member.pid == own));
+    fn a_leader_belongs_to_its_group() {
+        let mut cat = Command::new("cat")
+            .stdin(Stdio::piped())
+            .process_group(0)
+            .spawn()
+            .unwrap();
+        let leader = i32::try_from(cat.id()).unwrap();
+        assert!(family(leader).iter().any(|member| member.pid == leader));
+        drop(cat.stdin.take());
+        cat.wait().unwrap();
     }
 
     #[test]
