@@ -95,6 +95,30 @@ fn a_panic_in_a_blocking_job_is_the_functions_and_ends_the_tracees() {
     assert!(!std::fs::exists(format!("/proc/{tid}")).expect("readable"));
 }
 
+/// SIGKILL does not end the stop of a task that exits.
+#[test]
+fn a_panic_while_a_task_stops_at_its_exit_ends_it() {
+    let runtime = Runtime::new(seccomp(&[]));
+    let program = Program::new(&["true"]).expect("no NUL");
+    let tid = runtime.spawn(&program).expect("ptrace is allowed");
+    let run = AssertUnwindSafe(|| {
+        runtime.run(|tracee: Tracee<Started>| async move {
+            let mut running = tracee.resume();
+            loop {
+                let stop = running.stop().await;
+                assert!(!matches!(stop, Stop::PreExit(_)), "it stops at its exit");
+                match stop.resume() {
+                    Some(next) => running = next,
+                    None => return,
+                }
+            }
+        })
+    });
+    let panic = catch_unwind(run).expect_err("the panic comes through");
+    assert_eq!(panic.downcast_ref(), Some(&"it stops at its exit"));
+    assert!(!std::fs::exists(format!("/proc/{tid}")).expect("readable"));
+}
+
 #[test]
 fn a_runtime_that_never_runs_leaves_no_process() {
     let runtime = Runtime::new(seccomp(&[]));

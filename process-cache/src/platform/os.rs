@@ -468,6 +468,14 @@ pub fn execute(command: &[std::ffi::OsString]) -> io::Error {
     io::Error::last_os_error()
 }
 
+/// Returns the process group of a process (0: of this one) that has not been reaped. `None` if
+/// there is no such process, or if the group belongs to another PID namespace.
+pub fn process_group(process: Tid) -> Option<Tid> {
+    // SAFETY: getpgid takes and returns numbers.
+    let group = unsafe { libc::getpgid(process) };
+    (group > 0).then_some(group)
+}
+
 /// Says that `program` cannot be executed, and exits as shells do: with 127 if it is missing, and
 /// with 126 otherwise.
 pub fn exit_for_missing(program: &std::ffi::OsStr, error: &io::Error) -> ! {

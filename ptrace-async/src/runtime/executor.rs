@@ -398,6 +398,10 @@ impl Drop for Runtime {
         for &tid in &left {
             sys::kill(tid);
         }
+        // SIGKILL does not end the stop of a task at its exit.
+        for slot in slots.iter().filter(|slot| slot.stopped.get()) {
+            let _ = sys::resume(slot.tid.get(), Resume::Continue, 0);
+        }
         // Waits until all have ended, or no child is left.
         while !left.is_empty() {
             match sys::wait(&shared.remote.flag, true) {

@@ -172,6 +172,10 @@ pub struct Ran {
 #[derive(Debug)]
 pub struct Scratch(PathBuf);
 
+/// Permissions of directories for temporary files: a test may start programs of other users, who
+/// find a file there if they know its name, as below `/tmp`.
+const SEARCHABLE: u32 = 0o711;
+
 impl Scratch {
     /// The directory that belongs to whatever is named by `owner`. Its path is short, as
     /// sockets want it.
@@ -182,7 +186,7 @@ impl Scratch {
         use std::os::unix::ffi::OsStrExt as _;
         let name = xxhash_rust::xxh3::xxh3_64(owner.as_os_str().as_bytes());
         let dir = std::env::temp_dir().join(format!("harness-{:08x}", name as u32));
-        match DirBuilder::new().mode(0o700).create(&dir) {
+        match DirBuilder::new().mode(SEARCHABLE).create(&dir) {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 let found = fs::symlink_metadata(&dir)?;
@@ -210,7 +214,7 @@ impl Scratch {
             let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
             let part = now.map_or(0, |now| now.subsec_nanos());
             let dir = std::env::temp_dir().join(format!("harness-{id:x}-{part:x}"));
-            match DirBuilder::new().mode(0o700).create(&dir) {
+            match DirBuilder::new().mode(SEARCHABLE).create(&dir) {
                 Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
                 made => return made.map(|()| Scratch(dir)),
             }

@@ -15,13 +15,7 @@ use crate::engine::session::{Kill, Session};
 use crate::model::outcome::Ending;
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
-
-/// Returns the process group of a process that has not been reaped.
-fn group(process: Tid) -> Option<Tid> {
-    let process = rustix::process::Pid::from_raw(process)?;
-    let group = rustix::process::getpgid(Some(process)).ok()?;
-    Some(group.as_raw_nonzero().get())
-}
+use crate::platform::os;
 
 impl Session {
     /// Notes a signal that a task is about to send.
@@ -30,7 +24,7 @@ impl Session {
             return;
         };
         let target = match target {
-            0 => group(tid).map_or(-1, |group| -group),
+            0 => os::process_group(tid).map_or(-1, |group| -group),
             target => target,
         };
         self.kills.push(Kill { sender, target });
@@ -71,7 +65,7 @@ impl Session {
         if was_seen || planted(Defect::KilledOutside) {
             return;
         }
-        let group = group(process);
+        let group = os::process_group(process);
         let kills = self.kills.iter();
         let senders: Vec<UnitId> = kills
             .filter(|kill| signal == libc::SIGKILL && kill.hits(process, group))

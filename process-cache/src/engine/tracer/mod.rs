@@ -185,8 +185,7 @@ impl Tracer {
         session.tasks.set_stop_reported(process);
         drop(session);
         if process == command {
-            let job = |process| rustix::process::getpgid(process).ok();
-            let same_job = job(None) == job(rustix::process::Pid::from_raw(process));
+            let same_job = os::process_group(0) == os::process_group(process);
             let from_terminal = sent && same_job;
             let mut session = self.session.borrow_mut();
             session.front_stop = Some((signal, from_terminal));
