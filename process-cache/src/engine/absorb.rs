@@ -34,6 +34,9 @@ impl Session {
             let file = description.id;
             let seq = self.tick();
             self.touch_inherited(unit, seq, &description);
+            if !bytes.is_empty() {
+                self.go_on_writing(file, seq);
+            }
             // The stand-in writes it later.
             if let Some(path) = self.descriptions.resource(file) {
                 self.outputs.begin_write(tid, path.clone());

@@ -100,3 +100,19 @@ fn outputs_are_newer_than_a_directory_that_just_changed() {
         }
     });
 }
+
+/// The stand-in of a skipped program writes to what its parent opened.
+#[test]
+fn a_skipped_program_that_appends_renews_a_set_time() {
+    let sandbox = Sandbox::new("echo 1 > a; echo 1 > b; echo 1 > input");
+    let command = "cat input; touch -d @1000000000 a; cat b >> a";
+    for edit in [":", "echo 2 > input", "echo 3 > input"] {
+        sandbox.reset();
+        sandbox.edit_then(edit);
+        sandbox.cached(command);
+        sandbox.reset();
+        sandbox.edit_then(edit);
+        sandbox.cached(command).assert_hit();
+        assert_ne!(modified(&sandbox, "a").0, 1_000_000_000, "after {edit}");
+    }
+}

@@ -128,7 +128,8 @@ pub(super) enum ProcessLink {
 
 /// Parses the name of a process or descriptor in `/proc`, which has no sign and no zero in front.
 pub fn proc_number(name: &[u8]) -> Option<i32> {
-    let is_plain = name.iter().all(u8::is_ascii_digit) && (name.len() == 1 || name.first() != Some(&b'0'));
+    let is_plain =
+        name.iter().all(u8::is_ascii_digit) && (name.len() == 1 || name.first() != Some(&b'0'));
     let text = std::str::from_utf8(name).ok().filter(|_| is_plain)?;
     text.parse().ok()
 }

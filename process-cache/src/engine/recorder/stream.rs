@@ -12,7 +12,7 @@ use crate::platform::proc_files::position;
 use crate::policy::{Policy, Streams};
 use crate::relocation::make_output;
 use crate::world::locate::is_regular;
-use ptrace_async::event::{FileKind, IoEvent, OpenFile, Tid};
+use ptrace_async::event::{FileKind, IoEvent, OfdId, OpenFile, Tid};
 use ptrace_async::invocation::Invocation;
 use ptrace_async::memory::Memory;
 use ptrace_async::process::Pending;
@@ -136,6 +136,17 @@ impl Session {
         None
     }
 
+    /// Notes a write to a description: the unit that opened it goes on with its change.
+    pub(crate) fn go_on_writing(&mut self, file: OfdId, seq: u64) {
+        if let Some(owner) = self.descriptions.owner(file)
+            && let Some(resource) = self.descriptions.resource(file).cloned()
+            && let Some(change) = self.unit(owner).changes.get_mut(&resource)
+        {
+            change.last = seq;
+            change.time = TimeState::Present;
+        }
+    }
+
     #[expect(clippy::too_many_arguments, reason = "the fields of one event")]
     pub(super) fn wrote(
         &mut self,
@@ -155,11 +166,7 @@ impl Session {
         if self.is_own(unit, file) {
             if let Some(resource) = self.descriptions.resource(file.id).cloned() {
                 let seq = self.tick();
-                let change = self.unit(unit).changes.get_mut(&resource);
-                if let Some(change) = change {
-                    change.last = seq;
-                    change.time = TimeState::Present;
-                }
+                self.go_on_writing(file.id, seq);
                 self.touch_written(unit, seq, &resource);
             }
             return;
@@ -171,15 +178,7 @@ impl Session {
         }
         let seq = self.tick();
         self.touch_inherited(unit, seq, file);
-        if let Some(resource) = self.descriptions.resource(file.id).cloned() {
-            // An ancestor opened it and continues its own change.
-            if let Some(owner) = self.descriptions.owner(file.id)
-                && let Some(change) = self.unit(owner).changes.get_mut(&resource)
-            {
-                change.last = seq;
-                change.time = TimeState::Present;
-            }
-        }
+        self.go_on_writing(file.id, seq);
         match &file.kind {
             FileKind::CharDevice(_) => return,
             FileKind::Anon(what) => {
