@@ -334,7 +334,7 @@ impl Place {
                 let found = plain
                     .difference(&seen)
                     .or_else(|| is_stored.then(|| missed(trial, &report)).flatten())
-                    .or_else(|| disturbed(trial, &report));
+                    .or_else(|| disturbed(trial, state, &report));
                 if let Some(found) = found {
                     let before = states[..index].join("`, `");
                     let text = format!("after `{before}`, the {round} run: {found}");
@@ -356,12 +356,14 @@ fn missed(trial: &Trial, report: &Report) -> Option<String> {
 }
 
 /// The reason of a command that was not stored because others changed something, which nobody did.
-/// A change of a file with several names changes the times under all of them.
-fn disturbed(trial: &Trial, report: &Report) -> Option<String> {
+/// A change of a file with several names changes the times under all of them, and a write by a
+/// user takes set-uid rights from a file.
+fn disturbed(trial: &Trial, state: &str, report: &Report) -> Option<String> {
     let reason = report.not_stored.as_ref()?;
     let links = trial.calls.iter().any(|call| call.contains("link"));
+    let is_known = links || state.contains("chmod 4755");
     let is_disturbed =
-        reason.contains(" changed while ") || !links && reason.contains("outside of pcache");
+        reason.contains(" changed while ") || !is_known && reason.contains("outside of pcache");
     is_disturbed.then(|| format!("is not stored: {reason}"))
 }
 

@@ -551,6 +551,13 @@ fn file_effect(
         .map_err(|error| shown(&error))?;
     world.table().resume(stat.st_dev, stat.st_ino);
     world.learn(path, content);
+    // Writing the same bytes would clear set-uid rights of a file that was only opened.
+    let is_kept = change.initial_content.as_ref();
+    let is_kept = is_kept.is_some_and(|initial| initial.wait() == Ok(content));
+    if is_kept && !change.fresh && !change.mode_set && matches!(change.time, TimeState::Set(..)) {
+        let (path, time) = (path.clone(), time_of(change));
+        return Ok(Some(Effect::SetTimes { path, time }));
+    }
     let mode = (change.fresh || change.mode_set).then_some(permissions);
     Ok(Some(Effect::Write {
         path: path.clone(),

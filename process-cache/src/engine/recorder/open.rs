@@ -116,9 +116,18 @@ impl Session {
         if mode.tmpfile {
             match error {
                 Some(error) => self.failed(unit, "open", std::slice::from_ref(path), error),
-                // The new file has no name, and gets its access list from this directory.
+                // The new file has no name, and gets its access list from this directory. No
+                // effect there would fail without the right to write.
                 None => {
                     self.expect_found_directory(unit, path);
+                    let located = self.look(unit, &path.path, true);
+                    let query = Query::Access {
+                        path: located.given,
+                        mode: libc::W_OK | libc::X_OK,
+                        effective: true,
+                        follow: true,
+                    };
+                    self.ask_besides(unit, query, located.resource);
                     let (directory, _) = self.locator.place(&path.path);
                     self.expect_inherited(unit, &FilePath::from(directory.join("file")));
                 }
