@@ -35,8 +35,7 @@ impl Session {
         if (self.lookups).knows(unit, &path.path, kind, self.call.returned()) {
             return;
         }
-        let is_ordinary = classify(&path.path) == Class::Ordinary;
-        if is_ordinary && self.told_missing().is_some() && self.names_no_directory(unit, &path) {
+        if self.told_missing().is_some() && self.names_no_directory(unit, &path) {
             return;
         }
         // A shell verifies its working directory when it starts.
