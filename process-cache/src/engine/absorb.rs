@@ -86,6 +86,10 @@ impl Session {
         initial: Option<&Stat>,
         effect: &Effect,
     ) {
+        if effect.follows_from_others() {
+            // A consequence of other effects, which is computed again at the unit's end.
+            return;
+        }
         let seq = self.tick();
         let present = matches!(effect, Effect::SetTimes { time, .. } if *time == Time::Present);
         if present && initial.is_some_and(is_directory) {
@@ -223,7 +227,7 @@ fn establish(
     let time_state = |time: &Time| match time {
         Time::Present => TimeState::Present,
         Time::Set(a, m) => TimeState::Set(*a, *m),
-        Time::Kept => TimeState::Kept,
+        Time::Kept | Time::WithNames => TimeState::Kept,
     };
     match effect {
         Effect::Write {

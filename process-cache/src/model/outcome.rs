@@ -99,6 +99,8 @@ pub enum Time {
     Set(Option<i128>, Option<i128>),
     /// Unchanged.
     Kept,
+    /// Of a directory that was there before: the present if effects make or remove names in it.
+    WithNames,
 }
 
 /// One change of the file tree. Paths are absolute, and their directory part
@@ -214,6 +216,11 @@ impl Effect {
             | Self::Attribute { path, .. } => path,
         }
     }
+
+    /// Whether it only says at which time other effects change a directory.
+    pub fn follows_from_others(&self) -> bool {
+        matches!(self, Self::SetTimes { time, .. } if *time == Time::WithNames)
+    }
 }
 
 /// Tells for each effect whether its file, directory or symbolic link gets the present time. A time
@@ -233,7 +240,9 @@ pub fn present_times(effects: &[Effect]) -> Vec<bool> {
         Effect::Write { path, time, .. }
         | Effect::Append { path, time, .. }
         | Effect::MakeDir { path, time, .. }
-        | Effect::SetTimes { path, time } => *time == Time::Present && !dated.contains(path),
+        | Effect::SetTimes { path, time } => {
+            matches!(time, Time::Present | Time::WithNames) && !dated.contains(path)
+        }
         Effect::Symlink { path, .. } => !dated.contains(path),
         Effect::HardLink { .. }
         | Effect::Remove { .. }

@@ -47,6 +47,7 @@ defects! {
     DefaultAclFact = "ignore-default-acl",
     AttributeFact = "drop-attributes",
     LinkTimeEffect = "drop-link-times",
+    DirectoryTimeEffect = "drop-directory-times",
     OutputAge = "outputs-as-old-as-sources",
     MountFact = "drop-mount-fact",
 }

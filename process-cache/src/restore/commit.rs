@@ -29,6 +29,7 @@ pub(super) fn run(
         store,
         directories: Directories::default(),
         undo: Undo::new(removed_dirs(effects), times),
+        names: Vec::new(),
     };
     let mut established = 0;
     let restored = commit.all(effects, list, options, &mut established);
@@ -54,6 +55,8 @@ struct Commit<'a> {
     store: &'a Store,
     directories: Directories,
     undo: Undo<'a>,
+    /// Names that were made, replaced or removed.
+    names: Vec<FilePath>,
 }
 
 impl Commit<'_> {
@@ -88,7 +91,7 @@ impl Commit<'_> {
         }
         // Files moved aside are removed first: that changes the times of directories.
         self.undo.settle();
-        super::time_order::apply(effects, options.ages, options.inputs);
+        super::time_order::apply(effects, options.ages, options.inputs, &self.names);
         if let Some(world) = options.world {
             for effect in effects {
                 if let Effect::Write { path, content, .. } = effect {
@@ -142,6 +145,7 @@ impl Commit<'_> {
             },
             Effect::MakeDir { mode, time, .. } => {
                 let before = before.as_ref();
+                self.names.extend(before.is_none().then(|| path.clone()));
                 self.directories.make(path, *mode, before, &mut self.undo)?;
                 if is_explicit(*time) {
                     self.directories.date(path, *time);
@@ -158,8 +162,12 @@ impl Commit<'_> {
                     rustix::fs::linkat(CWD, to.as_path(), CWD, name, AtFlags::empty())
                 })
             }),
-            Effect::Remove { .. } => self.undo.remove(path, before.as_ref()),
+            Effect::Remove { .. } => {
+                self.names.extend(before.is_some().then(|| path.clone()));
+                self.undo.remove(path, before.as_ref())
+            }
             Effect::RemoveDir { .. } => {
+                self.names.extend(before.is_some().then(|| path.clone()));
                 self.undo.remove_dir(path, before.as_ref())?;
                 self.directories.forget(path);
                 Ok(())
@@ -201,6 +209,7 @@ impl Commit<'_> {
             return Err(RestoreError::io("create", path)(error));
         }
         let old = make(path)?;
+        self.names.push(path.clone());
         self.undo.made(path, before.as_ref(), old);
         Ok(())
     }
@@ -258,7 +267,7 @@ fn create(
 ) -> Result<Option<TempPath>> {
     let time = match time {
         Time::Set(..) => time,
-        Time::Present | Time::Kept => Time::Present,
+        Time::Present | Time::Kept | Time::WithNames => Time::Present,
     };
     let draft = match content.stage {
         PreparedStep::NewFile(draft) => draft,

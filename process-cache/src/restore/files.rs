@@ -103,7 +103,7 @@ pub(super) fn set_attribute(path: &FilePath, name: &[u8], value: Option<&[u8]>) 
 }
 
 pub(super) fn set_times(path: &FilePath, time: Time) -> Result<()> {
-    if time == Time::Kept {
+    if matches!(time, Time::Kept | Time::WithNames) {
         return Ok(());
     }
     rustix::fs::utimensat(
@@ -130,7 +130,7 @@ pub(super) fn timestamps(time: Time) -> Timestamps {
             last_access: special(UTIME_NOW),
             last_modification: special(UTIME_NOW),
         },
-        Time::Kept => Timestamps {
+        Time::Kept | Time::WithNames => Timestamps {
             last_access: special(UTIME_OMIT),
             last_modification: special(UTIME_OMIT),
         },

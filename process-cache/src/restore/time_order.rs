@@ -4,6 +4,9 @@
 //! A hit takes less than one tick of the kernel's coarse clock. Without a finer time, an output
 //! would be as old as a source that was edited right before.
 
+use std::collections::HashSet;
+use std::path::Path;
+
 use rustix::fs::{AtFlags, CWD, Timespec, Timestamps, UTIME_NOW, UTIME_OMIT};
 
 use super::files::timespec;
@@ -21,8 +24,8 @@ const TOUCHES: usize = 3;
 /// Gives the files of `effects` new times in the order of their `ages` (see
 /// [`crate::model::outcome::Outcome::ages`]). The times are later than those of all earlier
 /// writes, and not later than those of any later write. `inputs` are the files that the program
-/// looked at.
-pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact]) {
+/// looked at. `names` were made, replaced or removed: other directories than theirs keep their times.
+pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact], names: &[FilePath]) {
     let mut aged: Vec<(u32, &FilePath)> = if ages.is_empty() {
         let present = present_times(effects).into_iter();
         present
@@ -37,6 +40,8 @@ pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact]) {
             .map(|(age, effect)| (*age, effect.path()))
             .collect()
     };
+    let kept = kept_directories(effects, names);
+    aged.retain(|(_, path)| !kept.contains(path));
     aged.sort_by_key(|(age, _)| *age);
     let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();
     if ages.is_empty() && planted(Defect::OutputAge) {
@@ -54,6 +59,20 @@ pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact]) {
     if !groups.is_empty() && !by_touching(&groups) && (has_order || are_young(inputs, groups[0])) {
         by_the_tick(&groups);
     }
+}
+
+/// Returns the directories that would get a time with the names in them, and keep their times.
+fn kept_directories<'e>(effects: &'e [Effect], names: &[FilePath]) -> HashSet<&'e FilePath> {
+    let mut kept: HashSet<&FilePath> = effects
+        .iter()
+        .filter(|effect| effect.follows_from_others())
+        .map(Effect::path)
+        .collect();
+    if !kept.is_empty() {
+        let changed: HashSet<&Path> = names.iter().filter_map(|name| name.parent()).collect();
+        kept.retain(|directory| !changed.contains(directory.as_path()));
+    }
+    kept
 }
 
 /// Whether an input is as young as one of these outputs, or younger: a file that the program read,

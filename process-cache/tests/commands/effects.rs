@@ -278,6 +278,51 @@ fn a_touched_directory_is_newer_than_its_files_again() {
 }
 
 #[test]
+fn a_directory_is_newer_than_the_files_made_before_its_last_name_again() {
+    let scripts = [
+        "echo 1 > d/x; sleep 0.02; echo 2 > d/y; sleep 0.02; echo 3 > d/y",
+        "echo 1 > d/x; echo 2 > d/new; sleep 0.02; mv d/new d/y",
+        "echo 1 > d/x; sleep 0.02; rm d/gone",
+        "echo 1 > x; sleep 0.02; ln -s x d/y",
+        "echo 1 > d/x; sleep 0.02; sh -c 'echo 2 > d/y; sleep 0.02; mkdir d/z'",
+    ];
+    for script in scripts {
+        let edit = "rm -rf x d; mkdir d; echo > d/gone; touch -d @1000000000 d";
+        let sandbox = Sandbox::new(edit);
+        let newer = || {
+            let newer = |name| sandbox.plain(&format!("[ d -nt {name} ]")).status.success();
+            [newer("x"), newer("d/x"), newer("d/y")]
+        };
+        sandbox.cached(script);
+        let order = newer();
+        assert!(order.contains(&true), "{script}");
+        sandbox.edit(edit);
+        sandbox.cached(script).assert_hit();
+        assert_eq!(newer(), order, "{script}");
+    }
+}
+
+#[test]
+fn a_directory_in_which_no_name_is_made_keeps_its_time() {
+    let script = "echo 1 > d/x; sleep 0.02; echo 2 > d/y";
+    let there = "rm -rf d; mkdir d; touch d/x d/y; touch -d @1000000000 d";
+    let missing = "rm -rf d; mkdir d; touch -d @1000000000 d";
+    for (first, then) in [(missing, there), (there, missing), (there, there)] {
+        let sandbox = Sandbox::new(first);
+        sandbox.cached(script);
+        sandbox.edit(then);
+        sandbox.cached(script).assert_hit();
+        let newer = sandbox.plain("[ d -nt d/x ]").status.success();
+        assert_eq!(newer, then == missing, "{first} then {then}");
+        let kept = sandbox
+            .plain("[ $(stat -c %Y d) = 1000000000 ]")
+            .status
+            .success();
+        assert_eq!(kept, then == there, "{first} then {then}");
+    }
+}
+
+#[test]
 fn a_product_shares_no_inode_with_the_store() {
     let sandbox = Sandbox::new("seq 10 > f");
     let command = "sort f > g";

@@ -84,6 +84,10 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
             (8, "attributes of files, and facts about them"),
             (9, "symbolic links have a place in the order of times"),
             (10, "facts about mounts"),
+            (
+                11,
+                "directories in which names change have a place in the order of times",
+            ),
         ],
     ),
     (
@@ -118,6 +122,10 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
             (5, "attributes of files, and facts about them"),
             (6, "symbolic links have a place in the order of times"),
             (7, "facts about mounts"),
+            (
+                8,
+                "directories in which names change have a place in the order of times",
+            ),
         ],
     ),
     (

@@ -1,5 +1,6 @@
 //! Captures the effects of a tree of units on each name that it changed.
 
+use super::directory_times::DirectoryTimes;
 use crate::engine::outsiders::Expected;
 use crate::engine::unit::{Change, TimeState};
 use crate::model::outcome::{Effect, Time, present_times};
@@ -20,6 +21,7 @@ pub(super) fn capture(
     world: &World,
     changes: &[(FilePath, Change)],
     left: &[Expected],
+    directories: &DirectoryTimes,
 ) -> Result<(Vec<Effect>, Vec<u32>), String> {
     let mut captured = Capture {
         of_older: links_to_older(changes),
@@ -32,7 +34,7 @@ pub(super) fn capture(
     for ((path, _), left) in changes.iter().zip(left) {
         left.check(path)?;
     }
-    captured.add_times_of_directories();
+    captured.add_times_of_directories(directories);
     let Capture {
         mut effects,
         mut links,
@@ -41,7 +43,7 @@ pub(super) fn capture(
     effects.sort_by_key(|(seq, _)| *seq);
     let mut effects: Vec<Effect> = effects.into_iter().map(|(_, effect)| effect).collect();
     effects.append(&mut links);
-    let ages = ages(&effects);
+    let ages = ages(&effects, directories);
     Ok((effects, ages))
 }
 
@@ -350,8 +352,8 @@ impl Capture {
     }
 
     /// Adds the times of directories in which temporary files were made and removed, if no other
-    /// effect changes these times.
-    fn add_times_of_directories(&mut self) {
+    /// effect changes these times, and those of directories that are younger than a file of the unit.
+    fn add_times_of_directories(&mut self, directories: &DirectoryTimes) {
         // Effects that certainly change the time of the directory.
         let shaped = |directory: &FilePath| {
             self.effects.iter().any(|(_, effect)| {
@@ -373,20 +375,25 @@ impl Capture {
                 && rustix::fs::lstat(directory.as_path())
                     .is_ok_and(|stat| stat.st_uid == rustix::process::geteuid().as_raw())
         });
-        for (seq, path) in std::mem::take(&mut self.passing) {
-            self.effects.push((
-                seq,
-                Effect::SetTimes {
-                    path,
-                    time: Time::Present,
-                },
-            ));
+        let set = self.effects.iter().filter_map(|(_, effect)| match effect {
+            Effect::SetTimes { path, .. } => Some(path.clone()),
+            _ => None,
+        });
+        let mut set: HashSet<FilePath> = set.collect();
+        let passing = std::mem::take(&mut self.passing).into_iter();
+        let passing = passing.map(|(seq, path)| (seq, path, Time::Present));
+        let younger = directories.younger.iter();
+        let younger = younger.map(|(path, seq)| (*seq, path.clone(), Time::WithNames));
+        for (seq, path, time) in passing.chain(younger) {
+            if set.insert(path.clone()) {
+                self.effects.push((seq, Effect::SetTimes { path, time }));
+            }
         }
     }
 }
 
 /// See [`crate::model::outcome::Outcome::ages`].
-fn ages(effects: &[Effect]) -> Vec<u32> {
+fn ages(effects: &[Effect], directories: &DirectoryTimes) -> Vec<u32> {
     let time = |(effect, is_present): (&Effect, bool)| {
         if !is_present {
             return None;
@@ -395,7 +402,8 @@ fn ages(effects: &[Effect]) -> Vec<u32> {
         let counts = is_regular(&stat)
             || is_directory(&stat)
             || is_link(&stat) && !planted(Defect::LinkTimeEffect);
-        counts.then(|| modified(&stat))
+        let at_end = directories.at_end(effect.path());
+        counts.then(|| at_end.unwrap_or_else(|| modified(&stat)))
     };
     let present = present_times(effects);
     let times: Vec<Option<i128>> = effects.iter().zip(present).map(time).collect();

@@ -6,6 +6,7 @@
 //! file system what the tree made of each name.
 
 mod capture;
+mod directory_times;
 mod interference;
 mod outputs;
 mod preconditions;
@@ -42,6 +43,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 
 use self::capture::capture;
+use self::directory_times::DirectoryTimes;
 use self::outputs::forget_outputs;
 use self::preconditions::answer;
 pub use self::preconditions::preconditions;
@@ -60,6 +62,8 @@ pub struct Finished {
     pub changes: Vec<(FilePath, Change)>,
     /// The state in which it left each of them.
     left: Vec<Expected>,
+    /// The times of the directories in which it changed names.
+    directories: DirectoryTimes,
     /// The bytes that it wrote to inherited descriptors.
     pub stream: Vec<Piece>,
     /// Final positions of inherited files that it read from.
@@ -192,7 +196,7 @@ impl Session {
         }
         self.check_limits(id)?;
         expect_only_names(self.unit(id))?;
-        expect_directories(self.unit(id));
+        let directories = self.directory_times(id);
         let unit = &self.units[id.0 as usize];
         self.check_conflicts(unit)?;
         let mut facts = preconditions(unit)?;
@@ -226,6 +230,7 @@ impl Session {
             facts,
             changes,
             left,
+            directories,
             stream,
             positions,
             flags,
@@ -452,27 +457,6 @@ fn expect_only_names(unit: &mut Unit) -> Result<(), String> {
     Ok(())
 }
 
-/// Notes that the directories in which names were made and removed again were directories, and no
-/// links to them: their times are restored by these paths.
-fn expect_directories(unit: &mut Unit) {
-    let passed = unit
-        .changes
-        .iter()
-        .filter(|(path, change)| change.was_absent() && rustix::fs::lstat(path.as_path()).is_err());
-    let directories = passed.filter_map(|(path, change)| Some((path.parent()?, change.begun)));
-    let directories: Vec<(FilePath, u64)> = directories
-        .map(|(path, seq)| (FilePath::from(path), seq))
-        .collect();
-    for (path, seq) in directories {
-        let query = Query::Kind {
-            path: path.clone(),
-            follow: false,
-        };
-        let answer = Observed::Answer(Answer::Directory);
-        unit.observe(seq, query, answer, path);
-    }
-}
-
 /// Whether the permission bits let this process write to a file. Access lists do not count: the
 /// answer is a fact that may not hold again then.
 fn may_write(stat: &Stat) -> bool {
@@ -512,7 +496,9 @@ pub fn captured(
     finished: &Finished,
     secured: impl FnOnce(),
 ) -> Result<Captured, String> {
-    let result = capture(store, world, &finished.changes, &finished.left).and_then(|captured| {
+    let directories = &finished.directories;
+    let captured = capture(store, world, &finished.changes, &finished.left, directories);
+    let result = captured.and_then(|captured| {
         let stream = stream_chunks(store, &finished.stream)?;
         Ok((captured, stream))
     });

@@ -178,7 +178,8 @@ impl Session {
             let begun = Begun { path: None, keyed };
             let record = journal.begin(above, argv, begun, Missed::Not);
             journal.backdate(record, wall_us);
-            for effect in &outcome.effects {
+            let own = outcome.effects.iter();
+            for effect in own.filter(|effect| !effect.follows_from_others()) {
                 journal.output(record, effect.path());
             }
             for (fd, _) in stream {

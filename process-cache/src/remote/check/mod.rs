@@ -232,7 +232,7 @@ impl Places<'_> {
     fn check(&mut self, effect: &Effect) -> Result<(), Refusal> {
         let path = effect.path();
         if let Effect::SetTimes {
-            time: Time::Present,
+            time: Time::Present | Time::WithNames,
             ..
         } = effect
             && self.bounds.may_be_touched(path)

@@ -24,7 +24,7 @@ use crate::policy::base_dirs::MARK;
 use crate::relocation::is_note;
 
 /// Part of every key: results of other versions are not found.
-pub(crate) const VERSION: u8 = 7;
+pub(crate) const VERSION: u8 = 8;
 const SETS: &[u8; 3] = b"pcq";
 const RESULT: &[u8; 3] = b"pcr";
 /// Maximal number of path sets under one weak key.

@@ -27,7 +27,7 @@ use crate::model::path::FilePath;
 /// Trees and outcomes.
 pub(super) const ENTRY: Kind = Kind {
     magic: *b"pcu",
-    version: 10,
+    version: 11,
 };
 /// The maximal decoded size of all paths, however small the encoded form is (bytes).
 const MAX_PATH_BYTES: usize = 256 << 20;

@@ -84,7 +84,7 @@ pub(crate) struct Step {
     pub(crate) refreshed: bool,
     /// The command to run plainly and under pcache.
     pub(crate) run: Run,
-    /// Paths of which each is to be newer than the one before, if it is so plainly.
+    /// Paths of which each two are to be in the same order of time as plainly.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(crate) order: Vec<String>,
 }

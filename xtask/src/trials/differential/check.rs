@@ -346,7 +346,8 @@ impl Play<'_> {
         Ok(complaints(&outcome))
     }
 
-    /// The paths of `order` are newer one by one under pcache, if they are so plainly.
+    /// Of each two paths of `order`, the same one is newer under pcache as plainly. A directory may
+    /// be as old as a file outside of it.
     fn compare_order(&self, order: &[String], found: &mut Findings) {
         let times = |side| -> Option<Vec<Nanos>> {
             let root = self.arena.parked(side);
@@ -356,13 +357,17 @@ impl Play<'_> {
         let (Some(ours), Some(theirs)) = (times(Side::Plain), times(Side::Cached)) else {
             return;
         };
-        for at in 1..order.len() {
-            if ours[at] - ours[at - 1] >= APART && theirs[at] <= theirs[at - 1] {
-                let (before, after) = (&order[at - 1], &order[at]);
-                found.push((
-                    Aspect::Times,
-                    format!("{after} is newer than {before} plainly, not under pcache"),
-                ));
+        for (after, newer) in order.iter().enumerate() {
+            for (before, older) in order.iter().enumerate() {
+                let as_old = order.iter().any(|path| is_in(path, newer)) && !is_in(older, newer);
+                let wrong =
+                    theirs[after] < theirs[before] || theirs[after] == theirs[before] && !as_old;
+                if ours[after] - ours[before] >= APART && wrong {
+                    found.push((
+                        Aspect::Times,
+                        format!("{newer} is newer than {older} plainly, not under pcache"),
+                    ));
+                }
             }
         }
     }
@@ -487,6 +492,11 @@ impl Play<'_> {
         command.envs(&run.env);
         command
     }
+}
+
+/// Whether a path is in a directory.
+fn is_in(path: &str, directory: &str) -> bool {
+    std::path::Path::new(path).parent() == Some(directory.as_ref())
 }
 
 /// By how much a path is newer at least where that is no accident: the cases that ask for an

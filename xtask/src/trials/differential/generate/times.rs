@@ -23,6 +23,8 @@ const MAKERS: &[&str] = &[
     "sh -c 'cat {i} > {o}'",
     "mkdir -p {o}; touch {o}/in",
     ": > {o}; echo more >> {o}",
+    "cat {i} > {o}; sleep 0.02; mv {o} {o}.new; mv {o}.new {o}",
+    "cat {i} > {o}; sleep 0.02; rm -f out/gone; echo made > out/late",
 ];
 
 /// Between two commands: longer than the clock of the file system ticks apart.
@@ -54,6 +56,8 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> C
         blocks.push(PAUSE.to_owned());
         order.push(output);
     }
+    // Names that are made or removed in it change its time.
+    order.push("out".to_owned());
     let contents = ["one\n", "two\n", "three\n"];
     let mut files = vec![
         Entry {
@@ -77,7 +81,7 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> C
         files.push(entry("out", Node::Dir(0o755)));
     }
     let removed: Vec<Edit> = match is_kept {
-        true => order[1..].iter().cloned().map(Edit::Delete).collect(),
+        true => order[1..=count].iter().cloned().map(Edit::Delete).collect(),
         false => vec![Edit::Delete("out".into())],
     };
     let command = if dice.chance(30) {
