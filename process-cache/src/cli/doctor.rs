@@ -174,15 +174,12 @@ fn skipping() -> Finding {
             "a program was traced, stored and skipped",
             "",
         )
-    } else if let Some(limit) = super::small_file_limit() {
+    } else if let Some(limit) = super::resources::too_small() {
         finding(
             "skipping",
             State::Fair,
-            format!(
-                "not tried: files may not grow beyond {} KiB (ulimit -f)",
-                limit / 1024
-            ),
-            "commands run without a cache; it needs 65536 KiB",
+            format!("not tried: {limit}"),
+            "commands run without a cache",
         )
     } else if last.is_empty() {
         finding(

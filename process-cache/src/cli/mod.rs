@@ -4,6 +4,7 @@ mod doctor;
 pub mod formats;
 mod history;
 mod maintenance;
+mod resources;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
@@ -265,11 +266,8 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         // A missing store has no results, and a read-only one is not created.
         plainly(&args.command);
     }
-    if let Some(limit) = small_file_limit() {
-        eprintln!(
-            "pcache: files may not grow beyond {} KiB here (ulimit -f); the command runs without a cache",
-            limit / 1024
-        );
+    if let Some(limit) = resources::too_small() {
+        eprintln!("pcache: {limit}; the command runs without a cache");
         plainly(&args.command);
     }
     let store = match open(&args.store, args.read_only) {
@@ -325,6 +323,10 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
     if error.is::<run::Untraced>() {
         plainly(&plan.argv);
     }
+    if error.is::<run::NotStarted>() {
+        eprintln!("pcache: {error}; the command runs without a cache");
+        plainly(&plan.argv);
+    }
     if !error.is::<run::CannotTrace>() {
         return Err(error);
     }
@@ -333,15 +335,6 @@ fn command(args: RunArgs, verify: bool) -> anyhow::Result<()> {
         plainly(&plan.argv);
     }
     anyhow::bail!("{error}\n{ADVICE}")
-}
-
-/// Smallest file size limit, in bytes, for the store and for memory shared with tracees.
-const SMALLEST_FILE: u64 = 64 << 20;
-
-/// Returns the file size limit (bytes), if it is too small for a cache.
-fn small_file_limit() -> Option<u64> {
-    let limit = rustix::process::getrlimit(rustix::process::Resource::Fsize).current;
-    limit.filter(|limit| *limit < SMALLEST_FILE)
 }
 
 /// Executes the command in this process, and exits where that is impossible.

@@ -74,6 +74,7 @@ enum Message {
     Ended(Ending, String),
     Failed(String),
     CannotTrace(String),
+    NotStarted(String),
 }
 
 /// Runs the command. Returns only if the command cannot be run at all; otherwise the process ends
@@ -200,6 +201,17 @@ fn can_execute(path: &FilePath) -> io::Result<()> {
 #[derive(Debug, thiserror::Error)]
 #[error("the command cannot be traced: {0}")]
 pub struct CannotTrace(String);
+
+/// The error if the system lacked something before the command started.
+#[derive(Debug, thiserror::Error)]
+#[error("no process can be traced now: {0}")]
+pub struct NotStarted(#[source] io::Error);
+
+/// Whether the system lacks processes, memory or descriptors.
+fn is_shortage(error: &io::Error) -> bool {
+    let lacking = [libc::EAGAIN, libc::ENOMEM, libc::EMFILE, libc::ENFILE];
+    error.raw_os_error().is_some_and(|it| lacking.contains(&it))
+}
 
 /// The error if the command must run plainly, as it would lose its rights under trace.
 #[derive(Debug, thiserror::Error)]
@@ -526,7 +538,7 @@ fn trace(
 ) -> anyhow::Error {
     let (from_tracer, to_front) = match io::pipe() {
         Ok(pipe) => pipe,
-        Err(error) => return error.into(),
+        Err(error) => return NotStarted(error).into(),
     };
     if let Some(remote) = &found.sharing {
         remote.suspend();
@@ -561,17 +573,24 @@ fn trace(
     }
     os::forward(&forwarded, 0);
     let front = std::process::id();
+    // The command may still be run plainly, with the original signal handling.
+    let was_ignored = program.ignored_signals.clone();
+    let restore_signals = || {
+        for signal in quiet {
+            os::ignore(signal, was_ignored.contains(&signal));
+        }
+        os::admit_stops();
+    };
     os::hold_stops();
     match os::fork() {
-        Err(error) => error.into(),
+        Err(error) => {
+            restore_signals();
+            NotStarted(error).into()
+        }
         Ok(Some(tracer)) => {
             drop(to_front);
             let error = wait_as_front(plan, from_tracer, tracer, &forwarded);
-            // The command may still be run plainly, with the original signal handling.
-            for signal in quiet {
-                os::ignore(signal, program.ignored_signals.contains(&signal));
-            }
-            os::admit_stops();
+            restore_signals();
             error
         }
         Ok(None) => {
@@ -634,6 +653,10 @@ fn wait_as_front(
                 os::wait_for(tracer);
                 return CannotTrace(text).into();
             }
+            Some(Message::NotStarted(text)) => {
+                os::wait_for(tracer);
+                return NotStarted(io::Error::other(text)).into();
+            }
             Some(Message::Failed(text)) => {
                 os::wait_for(tracer);
                 return anyhow::Error::msg(text);
@@ -687,7 +710,12 @@ fn serve(
         runtime.keep_copies_in(store.images());
     }
     if let Err(error) = runtime.spawn(program) {
-        send(&to_front, &Message::CannotTrace(error.to_string()));
+        let text = error.to_string();
+        let message = match is_shortage(&error) {
+            true => Message::NotStarted(text),
+            false => Message::CannotTrace(text),
+        };
+        send(&to_front, &message);
         return Ok(());
     }
     os::let_go_of_streams();

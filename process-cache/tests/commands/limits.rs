@@ -1,17 +1,17 @@
 //! Resource limits: set by a process, inherited, or set from outside.
 
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use rustix::process::{Pid, Resource, Rlimit, prlimit};
 
-use crate::support::{Sandbox, program};
+use crate::support::{PCACHE, Sandbox, program};
 
 #[test]
 fn the_limits_that_a_command_is_given_are_in_its_key() {
     let sandbox = Sandbox::new("");
     let limited = |limit: &str| {
         let pcache = sandbox.pcache();
-        let mut shell = std::process::Command::new("sh");
+        let mut shell = Command::new("sh");
         shell.args(["-c", &format!("ulimit -S -n {limit}; exec \"$@\""), "sh"]);
         shell.arg(pcache.get_program()).args(pcache.get_args());
         shell.args(["--", "sh", "-c", "ulimit -n"]);
@@ -108,4 +108,20 @@ fn a_unit_that_sets_limits_must_have_had_those_of_its_key() {
         reason.contains("resource limits that another process set"),
         "{report:#}"
     );
+}
+
+#[test]
+fn where_a_limit_is_too_small_for_a_cache_the_command_runs_without() {
+    let sandbox = Sandbox::new("");
+    for limit in ["-f 1000", "-v 100000", "-d 20000", "-n 20"] {
+        let script = format!("ulimit {limit}; \"$0\" -- sh -c 'echo ran > made'; cat made");
+        let mut shell = Command::new("sh");
+        let run = sandbox.run(sandbox.environment(shell.args(["-c", &script, PCACHE])));
+        assert_eq!(run.out, "ran\n", "{limit}: {run:#?}");
+        assert!(
+            run.err.contains("runs without a cache"),
+            "{limit}: {run:#?}"
+        );
+        sandbox.edit("rm made");
+    }
 }
