@@ -77,6 +77,25 @@ fn a_process_that_reaches_its_limit_is_not_stored() {
 }
 
 #[test]
+fn a_core_dump_is_made_each_time() {
+    let command = "ulimit -c unlimited; sh -c 'kill -SEGV $$'; echo $?";
+    let sandbox = Sandbox::new("");
+    let dumps = |run: &crate::support::Run| run.err.contains("core dumped");
+    let plain = sandbox.plain(command);
+    sandbox.edit("rm -f core*");
+    for _ in 0..2 {
+        let run = sandbox.cached(command);
+        assert_eq!(run.out, "139\n");
+        assert_eq!(dumps(&run), dumps(&plain), "{run:#?}");
+        // A machine may give core dumps to a program, or limit them.
+        if dumps(&plain) {
+            run.assert_uncacheable("a process dumped core");
+        }
+        sandbox.edit("rm -f core*");
+    }
+}
+
+#[test]
 fn a_unit_that_ends_its_own_process_is_stored() {
     check_hit("", "sh -c 'kill -9 $$'; echo $?");
 }
@@ -124,6 +143,14 @@ fn a_program_that_was_busy_once_is_not_remembered() {
     run.assert_uncacheable("execve fails for the moment: Text file busy");
     drop(busy);
     assert_eq!(sandbox.cached(command).out, "hi\n0\n");
+}
+
+#[test]
+fn a_file_that_reaches_its_limit_is_not_said_to_fill_a_disk() {
+    let sandbox = Sandbox::new("");
+    let run = sandbox.cached("(ulimit -f 1; seq 10000 > big); echo $?");
+    assert_eq!(run.out, "153\n");
+    run.assert_uncacheable("File too large");
 }
 
 #[test]

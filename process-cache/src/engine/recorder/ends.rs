@@ -17,6 +17,9 @@ use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::platform::os;
 
+/// The bit of a wait status that says that the process dumped core (wait(2), `WCOREDUMP`).
+const CORE_DUMPED: i32 = 0x80;
+
 impl Session {
     /// Notes a signal that a task is about to send.
     pub(crate) fn note_kill(&mut self, tid: Tid, target: i32, signal: i32) {
@@ -54,6 +57,10 @@ impl Session {
         else {
             return;
         };
+        if status & CORE_DUMPED != 0 {
+            // The kernel writes it, or starts a program that does, without a call.
+            self.mark_uncacheable(unit, "a process dumped core", true);
+        }
         let Some(entry) = self.tasks.process(process) else {
             return;
         };

@@ -16,6 +16,7 @@ use crate::engine::session::Session;
 use crate::model::path_kind::{Class, classify};
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
+use crate::platform::os;
 
 /// The kernel writes at most this many bytes in one call (`MAX_RW_COUNT`).
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
@@ -129,7 +130,15 @@ impl Session {
             }
             Some(_) => {}
             None if self.wrote_less(tid, call, result) => {
-                self.failed_for_now(tid, call, libc::ENOSPC);
+                let is_limited = os::limits(tid).is_ok_and(|limits| {
+                    limits[libc::RLIMIT_FSIZE as usize][0] != libc::RLIM_INFINITY
+                });
+                let error = if is_limited {
+                    libc::EFBIG
+                } else {
+                    libc::ENOSPC
+                };
+                self.failed_for_now(tid, call, error);
             }
             None => self.asked_for_lock(tid, call, memory),
         }
