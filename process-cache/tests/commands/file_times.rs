@@ -116,3 +116,22 @@ fn a_skipped_program_that_appends_renews_a_set_time() {
         assert_ne!(modified(&sandbox, "a").0, 1_000_000_000, "after {edit}");
     }
 }
+
+#[test]
+fn names_that_pass_in_a_directory_that_a_skipped_program_made_are_no_interference() {
+    let sandbox = Sandbox::new("echo 1 > f");
+    let child = "sh -c 'mkdir d; echo 1 > d/a; echo 2 > d/b'";
+    let pass = "[ -d d ] || {child}; cp f d/new; rm d/new";
+    let command = pass.replace("{child}", child);
+    sandbox.cached(&command);
+    sandbox.edit("rm -r d; echo 2 > f");
+    let second = sandbox.cached(&command);
+    assert_eq!(
+        second.unit("sh -c 'mkdir").result,
+        "hit",
+        "{:#?}",
+        second.units
+    );
+    sandbox.edit("rm -r d");
+    sandbox.cached(&command).assert_hit();
+}

@@ -80,7 +80,8 @@ impl Session {
             if younger {
                 times.younger.push((path.clone(), names.last));
             }
-            if younger || names.passing {
+            // All effects of a skipped unit begin at once: the directory and the names in it.
+            if younger || names.passing && !made {
                 asked.push((path, names.begun));
             }
         }

@@ -110,7 +110,7 @@ pub(crate) fn case(seed: u64, steps: usize, tools: Tools, selection: &Selection)
         (10, Trouble::Namespaces, Kind::Namespaces),
         (18, Trouble::Attributes, Kind::Attributes),
         (24, Trouble::Calls, Kind::Calls),
-        (8, Trouble::Times, Kind::Times),
+        (14, Trouble::Times, Kind::Times),
     ] {
         if selection.has(trouble) {
             kinds.push((weight, kind));

@@ -24,6 +24,8 @@ const MAKERS: &[&str] = &[
     "mkdir -p {o}; touch {o}/in",
     ": > {o}; echo more >> {o}",
     "cat {i} > {o}; sleep 0.02; mv {o} {o}.new; mv {o}.new {o}",
+    "cat {i} > {o}; sleep 0.02; mv {o} {o}.new; mv {o}.new {o}",
+    "cat {i} > {o}; sleep 0.02; rm -f out/gone; echo made > out/late",
     "cat {i} > {o}; sleep 0.02; rm -f out/gone; echo made > out/late",
 ];
 
