@@ -185,6 +185,11 @@ impl Commit<'_> {
                 self.undo.attribute(path, name)?;
                 set_attribute(path, name, value.as_deref())
             }
+            // Its place in time comes with the names in it.
+            Effect::SetTimes {
+                time: Time::WithNames,
+                ..
+            } => Ok(()),
             Effect::SetTimes { time, .. } => {
                 let directory = before.as_ref().is_some_and(Metadata::is_dir);
                 if directory && is_explicit(*time) {

@@ -258,6 +258,7 @@ impl PlannedTree {
                 self.set(path, Kind::Absent);
             }
             (Effect::RemoveDir { .. }, _) => return wrong("is not a directory"),
+            (effect, _) if effect.follows_from_others() => {}
             (
                 Effect::Chmod { .. } | Effect::SetTimes { .. } | Effect::Attribute { .. },
                 Kind::Absent,

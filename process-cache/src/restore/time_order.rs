@@ -4,6 +4,7 @@
 //! A hit takes less than one tick of the kernel's coarse clock. Without a finer time, an output
 //! would be as old as a source that was edited right before.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::path::Path;
 
@@ -26,25 +27,24 @@ const TOUCHES: usize = 3;
 /// writes, and not later than those of any later write. `inputs` are the files that the program
 /// looked at. `names` were made, replaced or removed: other directories than theirs keep their times.
 pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact], names: &[FilePath]) {
-    let mut aged: Vec<(u32, &FilePath)> = if ages.is_empty() {
-        let present = present_times(effects).into_iter();
-        present
-            .zip(effects)
-            .filter(|(is_present, _)| *is_present)
-            .map(|(_, effect)| (1, effect.path()))
-            .collect()
-    } else {
-        ages.iter()
-            .zip(effects)
-            .filter(|(age, _)| **age > 0)
-            .map(|(age, effect)| (*age, effect.path()))
-            .collect()
+    let has_directories = effects.iter().any(Effect::follows_from_others);
+    let names = names.iter().filter(|_| has_directories);
+    let changed: HashSet<&Path> = names.filter_map(|name| name.parent()).collect();
+    let is_unordered = ages.is_empty();
+    let ages: Cow<'_, [u32]> = match is_unordered {
+        true => present_times(effects).into_iter().map(u32::from).collect(),
+        false => ages.into(),
     };
-    let kept = kept_directories(effects, names);
-    aged.retain(|(_, path)| !kept.contains(path));
+    let aged = ages.iter().zip(effects).filter(|(age, _)| **age > 0);
+    let aged = aged.filter_map(|(age, effect)| match effect.follows_from_others() {
+        true => Some((*age, directory_of(effect.path(), &changed)?)),
+        false => Some((*age, Cow::Borrowed(effect.path()))),
+    });
+    let aged: Vec<(u32, Cow<'_, FilePath>)> = aged.collect();
+    let mut aged: Vec<(u32, &FilePath)> = aged.iter().map(|(age, path)| (*age, &**path)).collect();
     aged.sort_by_key(|(age, _)| *age);
     let groups: Vec<_> = aged.chunk_by(|a, b| a.0 == b.0).collect();
-    if ages.is_empty() && planted(Defect::OutputAge) {
+    if is_unordered && planted(Defect::OutputAge) {
         // A skip within one tick of the clock would leave these times.
         let youngest = inputs.iter().filter_map(|fact| match &fact.query {
             Query::Content(path) => modified(path),
@@ -61,18 +61,17 @@ pub(super) fn apply(effects: &[Effect], ages: &[u32], inputs: &[Fact], names: &[
     }
 }
 
-/// Returns the directories that would get a time with the names in them, and keep their times.
-fn kept_directories<'e>(effects: &'e [Effect], names: &[FilePath]) -> HashSet<&'e FilePath> {
-    let mut kept: HashSet<&FilePath> = effects
-        .iter()
-        .filter(|effect| effect.follows_from_others())
-        .map(Effect::path)
-        .collect();
-    if !kept.is_empty() {
-        let changed: HashSet<&Path> = names.iter().filter_map(|name| name.parent()).collect();
-        kept.retain(|directory| !changed.contains(directory.as_path()));
+/// Returns the directory at a path, which may be a link now, if names in it changed.
+fn directory_of<'e>(path: &'e FilePath, changed: &HashSet<&Path>) -> Option<Cow<'e, FilePath>> {
+    if !changed.contains(path.as_path()) {
+        return None;
     }
-    kept
+    let found = rustix::fs::lstat(path.as_path()).ok()?;
+    if locate::is_directory(&found) {
+        return Some(Cow::Borrowed(path));
+    }
+    let target = path.as_path().canonicalize().ok()?;
+    Some(Cow::Owned(FilePath::from(target.as_path())))
 }
 
 /// Whether an input is as young as one of these outputs, or younger: a file that the program read,

@@ -303,6 +303,17 @@ fn a_directory_is_newer_than_the_files_made_before_its_last_name_again() {
 }
 
 #[test]
+fn the_directory_behind_a_link_is_newer_than_the_files_in_it_again() {
+    let script = "echo 1 > d/x; sleep 0.02; echo 2 > d/y";
+    let sandbox = Sandbox::new("mkdir d");
+    sandbox.cached(script);
+    sandbox.edit("rm -r d; mkdir e; touch -d @1000000000 e; ln -s e d; touch -hd @1000000000 d");
+    let run = sandbox.cached(script);
+    let state = sandbox.plain("[ e -nt d/x ] && stat -c %Y d && ls e");
+    assert_eq!(state.out, "1000000000\nx\ny\n", "{run:#?}");
+}
+
+#[test]
 fn a_directory_in_which_no_name_is_made_keeps_its_time() {
     let script = "echo 1 > d/x; sleep 0.02; echo 2 > d/y";
     let there = "rm -rf d; mkdir d; touch d/x d/y; touch -d @1000000000 d";

@@ -40,8 +40,8 @@ impl DirectoryTimes {
 
 impl Session {
     /// Notes the times of the directories that a unit at its end has made, or in which it has
-    /// changed names. Those whose times are restored were directories before, and no links to
-    /// them: that is observed here.
+    /// changed names. Those in which names were made and removed again were directories, and no
+    /// links to them: that is observed here.
     pub(super) fn directory_times(&mut self, id: UnitId) -> DirectoryTimes {
         let unit = &self.units[id.0 as usize];
         let files = Files::of(unit);
@@ -81,7 +81,7 @@ impl Session {
                 times.younger.push((path.clone(), names.last));
             }
             // All effects of a skipped unit begin at once: the directory and the names in it.
-            if younger || names.passing && !made {
+            if names.passing && !made {
                 asked.push((path, names.begun));
             }
         }

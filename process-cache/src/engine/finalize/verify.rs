@@ -63,7 +63,8 @@ fn compare(store: &Store, stored: &Outcome, now: &Outcome) -> Vec<String> {
     }
     let by_path = |outcome: &Outcome| {
         let mut effects: BTreeMap<FilePath, Vec<Effect>> = BTreeMap::new();
-        for effect in &outcome.effects {
+        let own = outcome.effects.iter();
+        for effect in own.filter(|effect| !effect.follows_from_others()) {
             let mut effect = effect.clone();
             if let Effect::Write { holes, .. } = &mut effect {
                 *holes = false;
