@@ -15,9 +15,10 @@
 //! later effect is never older than an earlier one, and no time is in the future. All effects
 //! together may take less than one tick of that clock, and build tools compare times. Files and
 //! symbolic links therefore get times later than those of the inputs, and different times in the
-//! same order where their times differed in the original run (see `time_order`). Explicit times of
-//! directories are set last, because new entries change them. So are permissions under which the
-//! owner cannot make entries (see `directories`).
+//! same order where their times differed in the original run (see `time_order`). So do directories
+//! in which names change, where they were younger than a file ([`Time::WithNames`]). Explicit
+//! times of directories are set last, because new entries change them. So are permissions under
+//! which the owner cannot make entries (see `directories`).
 
 mod commit;
 mod directories;
