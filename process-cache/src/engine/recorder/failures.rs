@@ -144,6 +144,17 @@ impl Session {
         }
     }
 
+    /// Whether a call is about to close a plain file: what was written may fail to reach the disk
+    /// (close(2)). To be asked before the model of processes hears of the call.
+    pub(crate) fn closes_file(&self, tid: Tid, call: &Invocation) -> bool {
+        let file = (call.nr.cast_signed() == libc::SYS_close)
+            .then(|| self.model.file(tid, call.args[0] as i32))
+            .flatten();
+        file.is_some_and(|file| {
+            file.writable && matches!(file.kind, FileKind::Opened | FileKind::Regular)
+        })
+    }
+
     /// Whether the result of a call that stops must be seen because it may fail for a reason that
     /// passes. That of others is only seen where the process model needs it.
     pub(crate) fn must_see_result(&mut self, tid: Tid, call: &Invocation) -> bool {

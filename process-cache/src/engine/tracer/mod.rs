@@ -310,6 +310,7 @@ impl Tracer {
             let fault = session.fault.as_ref().filter(|_| task.is_some());
             fault.and_then(|fault| fault.strikes(&call))
         };
+        let mut shows_result = self.session.borrow().closes_file(tid, &call);
         let entry = {
             let mut session = self.session.borrow_mut();
             let session = &mut *session;
@@ -352,7 +353,6 @@ impl Tracer {
         });
         let pending;
         let noted;
-        let mut shows_result = false;
         {
             let mut session = self.session.borrow_mut();
             session.call.take_noted();
