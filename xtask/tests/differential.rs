@@ -4,11 +4,17 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Runs whatever comes after `--`, and nothing else.
-const FAITHFUL: &str = r#"#!/bin/sh
-while [ "$1" != -- ]; do shift; done
-shift
-exec "$@"
+/// Runs whatever comes after `--`, and nothing else, in the given environment: a shell would change
+/// it.
+const FAITHFUL: &str = r#"
+#include <string.h>
+#include <unistd.h>
+int main(int count, char **arguments) {
+    while (strcmp(*arguments, "--") != 0)
+        arguments++;
+    execvp(arguments[1], arguments + 1);
+    return 127;
+}
 "#;
 
 /// Remembers standard output by the arguments alone.
@@ -27,6 +33,17 @@ cat "$key"
 exit $status
 "#;
 
+/// Compiles [`FAITHFUL`].
+fn faithful(dir: &Path) -> PathBuf {
+    let (source, program) = (dir.join("faithful.c"), dir.join("faithful"));
+    fs::write(&source, FAITHFUL).unwrap();
+    let mut compiler = Command::new("cc");
+    let compiled = compiler.arg("-o").args([&program, &source]).status();
+    assert!(compiled.unwrap().success());
+    program
+}
+
+/// Installs a script as a program.
 fn fake(dir: &Path, name: &str, script: &str) -> PathBuf {
     let path = dir.join(name);
     let written = path.with_extension("written");
@@ -61,7 +78,7 @@ fn said(output: &Output) -> String {
 #[test]
 fn a_program_that_only_runs_the_command_shows_no_difference() {
     let dir = tempfile::tempdir().unwrap();
-    let faithful = fake(dir.path(), "faithful", FAITHFUL);
+    let faithful = faithful(dir.path());
     let output = differential(&faithful, dir.path(), &["--seeds", "25", "--steps", "5"]);
     assert!(output.status.success(), "{}", said(&output));
     assert!(said(&output).contains("no difference"), "{}", said(&output));
@@ -104,7 +121,7 @@ fn a_cache_that_ignores_inputs_is_caught_and_its_case_shrunk_and_kept() {
     let none = ["--seeds", "0", "--no-shrink"];
     let again = differential(&forgetful, &corpus, &none);
     assert!(!again.status.success(), "{}", said(&again));
-    let faithful = fake(dir.path(), "faithful", FAITHFUL);
+    let faithful = faithful(dir.path());
     let mended = differential(&faithful, &corpus, &none);
     assert!(mended.status.success(), "{}", said(&mended));
     assert!(said(&mended).contains("1 cases"), "{}", said(&mended));
