@@ -53,12 +53,13 @@ impl Signal {
     }
 }
 
-/// The process `generations` above `process`, or the last one on the way that is not of the
-/// program under test.
+/// The process `generations` above `process`, or the last one on the way that is below `leader` and
+/// not of the program under test. A program under test may become the command: then `process` is
+/// `leader`, and above it is this program.
 pub(super) fn above(process: i32, generations: usize, leader: i32, pcache: &Path) -> i32 {
     let mut current = process;
     for _ in 0..generations {
-        match parent(current) {
+        match parent(current).filter(|_| current != leader) {
             Some(parent) if parent > 1 && parent != leader && !is_program(parent, pcache) => {
                 current = parent;
             }
@@ -99,8 +100,7 @@ mod tests {
         let nowhere = Path::new("/nowhere");
         assert_eq!(above(own, 0, 0, nowhere), own);
         assert_eq!(above(own, 1, parent, nowhere), own);
-        assert_eq!(above(own, 3, own, &std::env::current_exe().unwrap()), {
-            above(own, 3, own, nowhere)
-        });
+        assert_eq!(above(own, 1, 0, nowhere), parent);
+        assert_eq!(above(own, 3, own, nowhere), own, "it is the leader itself");
     }
 }
