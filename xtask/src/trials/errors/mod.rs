@@ -14,8 +14,8 @@
 mod calls;
 mod trial;
 
-use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use std::sync::Mutex;
@@ -41,9 +41,9 @@ pub(crate) struct Args {
     /// Only these calls.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     only: Vec<String>,
-    /// Only every so many pairs.
-    #[arg(long, value_name = "N", default_value_t = 1)]
-    every: usize,
+    /// Of the errors of a call that have the same meaning, only one.
+    #[arg(long)]
+    brief: bool,
     /// Only this way of interception: `auto` or `stops`.
     #[arg(long, value_name = "HOW")]
     interception: Option<String>,
@@ -80,7 +80,7 @@ pub(crate) fn run_briefly() -> anyhow::Result<ExitCode> {
         tested: Tested::new(pcache::build(Build::Test)?),
         jobs: None,
         only: Vec::new(),
-        every: 13,
+        brief: true,
         interception: None,
         defect: None,
         list: false,
@@ -96,7 +96,7 @@ struct Pair<'a> {
 }
 
 /// How a call is intercepted.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 enum Way {
     /// `auto`, by a program of few calls.
     Auto,
@@ -173,9 +173,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 /// Returns the pairs to run, and the numbers of errors that are left out, by reason.
 fn pairs<'a>(calls: &'a [Call], args: &Args) -> (Vec<Pair<'a>>, BTreeMap<&'static str, usize>) {
     let mut pairs = Vec::new();
+    let mut chosen = HashSet::new();
     let mut left_out = BTreeMap::new();
     let mut before = "";
-    for call in calls {
+    for (index, call) in calls.iter().enumerate() {
         let is_first = before != call.spec.name;
         before = call.spec.name;
         for error in call.spec.errors() {
@@ -183,19 +184,20 @@ fn pairs<'a>(calls: &'a [Call], args: &Args) -> (Vec<Pair<'a>>, BTreeMap<&'stati
                 *left_out.entry(reason).or_default() += usize::from(is_first);
                 continue;
             }
+            let failure = call.spec.failure(error);
             let is_patched = ptrace_async::runtime::performs_in_process(call.spec.number.into());
             for way in [Way::Auto, Way::Patched, Way::Stops] {
                 let is_chosen = args
                     .interception
                     .as_ref()
-                    .is_none_or(|chosen| chosen == way.interception());
-                if is_chosen && (way != Way::Patched || is_patched) {
+                    .is_none_or(|name| name == way.interception());
+                let is_chosen = is_chosen && (way != Way::Patched || is_patched);
+                if is_chosen && (!args.brief || chosen.insert((index, failure, way))) {
                     pairs.push(Pair { call, error, way });
                 }
             }
         }
     }
-    let pairs = pairs.into_iter().step_by(args.every.max(1)).collect();
     (pairs, left_out)
 }
 
