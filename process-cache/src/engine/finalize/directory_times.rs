@@ -75,7 +75,7 @@ impl Session {
             let younger = !made
                 && oldest.is_some_and(|oldest| oldest < time)
                 && stat.st_uid == rustix::process::geteuid().as_raw()
-                && !self.are_changed_by_others(unit, &path)
+                && !self.was_changed_by_traced(unit, &names_in(path.as_path()))
                 && !planted(Defect::DirectoryTimeEffect);
             if younger {
                 times.younger.push((path.clone(), names.last));
@@ -95,13 +95,6 @@ impl Session {
             self.unit(id).observe(seq, query, answer, path);
         }
         times
-    }
-
-    /// Whether another unit has changed names in a directory since this unit began.
-    fn are_changed_by_others(&self, unit: &Unit, directory: &FilePath) -> bool {
-        let changes = self.shared_files.changes(&names_in(directory.as_path()));
-        let mut changes = changes.iter();
-        changes.any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
     }
 }
 

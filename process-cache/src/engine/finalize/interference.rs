@@ -54,10 +54,7 @@ impl Session {
         if self.shared_files.is_unchanged() {
             return Ok(());
         }
-        let outsider = |path: &FilePath| {
-            let mut changes = self.shared_files.changes(path).iter();
-            changes.any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
-        };
+        let outsider = |path: &FilePath| self.was_changed_by_traced(unit, path);
         let reasons = unit.observations.iter().filter_map(|(query, observation)| {
             let path = observation.resource.display();
             let reason = if outsider(&observation.resource) {
@@ -209,10 +206,14 @@ impl Session {
 
     /// Whether another unit has changed a file since this unit began, or is about to.
     fn is_changed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
-        let touched = self.shared_files.changes(path);
-        let outside = |who| !self.is_within(who, unit.id);
-        let since = |&(seq, who): &(u64, UnitId)| seq > unit.started && outside(who);
-        touched.iter().any(since) || self.is_pending_outside(unit, path)
+        self.was_changed_by_traced(unit, path) || self.is_pending_outside(unit, path)
+    }
+
+    /// Whether a unit outside of this one has changed a file, or names in a directory
+    /// ([`names_in`]), since this unit began.
+    pub(super) fn was_changed_by_traced(&self, unit: &Unit, path: &FilePath) -> bool {
+        let mut changes = self.shared_files.changes(path).iter();
+        changes.any(|&(seq, who)| seq > unit.started && !self.is_within(who, unit.id))
     }
 
     /// Whether a task outside the unit is about to change the target of this path.

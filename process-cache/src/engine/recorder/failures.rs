@@ -144,8 +144,8 @@ impl Session {
         }
     }
 
-    /// Whether a call is about to close a plain file: what was written may fail to reach the disk
-    /// (close(2)). To be asked before the model of processes hears of the call.
+    /// Whether a call is about to close a plain file that is open for writing: what was written may
+    /// fail to reach the disk (close(2)). To be asked before the model of processes hears of the call.
     pub(crate) fn closes_file(&self, tid: Tid, call: &Invocation) -> bool {
         let file = (call.nr.cast_signed() == libc::SYS_close)
             .then(|| self.model.file(tid, call.args[0] as i32))
