@@ -99,7 +99,7 @@
 //! | tokio's own nondeterminism: `tokio::sync`, the chosen branch of `select!`, timers, I/O, aborted tasks, when a task is woken and how often it is polled; tasks that are not `Send` (`LocalSet`, `LocalRuntime`) and have to wait for each other in a replay | not covered: a program desynchronises if its tasks use the channels here differently because of that |
 //! | other versions of tokio, other executors | not covered; the operations of a task are attributed to the thread |
 //! | futures-channel, flume, async-channel, kanal and the like | not covered; `cargo reprise coverage` names them where it finds them |
-//! | locks and channels of `std` itself, in a project or its dependencies, through `cargo reprise` | not covered; `cargo reprise coverage` lists the packages that name them |
+//! | locks, channels and threads of `std` itself, in a project or its dependencies, through `cargo reprise test --std` | covered, but for crates that make locks or executors of their own; `cargo reprise coverage --std` lists these |
 //! | time, and the order of file and network operations | not covered, except through [`value`]; a program that depends on them may desynchronise |
 //! | messages and locks after a desynchronisation | not covered: a live thread may take what a replaying thread needs |
 //!
@@ -118,59 +118,28 @@
 //!
 //! | layer | modules | purpose |
 //! |---|---|---|
-//! | 1 | `platform`, `log` | system calls, locks, a value of the process; what recordings are read with |
-//! | 2 | `recorder` | processes, names of threads, tags of messages, the files of a recording |
-//! | 3 | `engine` | the session: record, replay or nothing, and each thread in it |
-//! | 4 | `crossbeam_channel`, `thread`, `value` | drop-ins for channels and threads; values that are recorded |
-//! | 5 | `mpsc` | drop-in for `std::sync::mpsc` |
-//! | 6 | `sync` | drop-ins for the locks of `std` |
-//! | 7 | `ipc_channel`, `raw_locks` | drop-in for channels between processes; what the locks of parking_lot have in common |
-//! | 8 | `parking_lot`, `parking_lot_13` | drop-ins for the locks of parking_lot |
+//! | 1 | `ipc_channel`, `raw_locks`, `value` | drop-in for channels between processes; what the locks of parking_lot have in common; values that are recorded |
+//! | 2 | `parking_lot`, `parking_lot_13` | drop-ins for the locks of parking_lot |
+//!
+//! All else is in [`rr_channel_core`], which this crate re-exports.
 
-// Otherwise a replay would confuse threads, without a visible cause.
-#[cfg(all(
-    feature = "interpose",
-    any(target_feature = "crt-static", not(target_env = "gnu")),
-    not(miri)
-))]
-compile_error!(
-    "rr-channel cannot tell the threads of a static executable apart: build it dynamically \
-     (a target of glibc, without `-C target-feature=+crt-static`), or turn off the feature \
-     `interpose`, and threads that nobody has named may be mixed up in a replay"
-);
-
-pub mod crossbeam_channel;
 #[cfg(feature = "ipc_channel")]
 pub mod ipc_channel;
-pub mod mpsc;
 #[cfg(feature = "parking_lot")]
 pub mod parking_lot;
 #[cfg(feature = "parking_lot_13")]
 pub mod parking_lot_13;
-pub mod sync;
-pub mod thread;
 
-mod engine;
-mod platform;
 #[cfg(any(feature = "parking_lot", feature = "parking_lot_13"))]
 mod raw_locks;
-mod recorder;
 #[cfg(feature = "value")]
 mod value;
 
-pub use engine::replay::{Attempt, Cause, Desync, Progress, Report};
-pub use engine::session::{Mode, mode, replay_report};
+pub use rr_channel_core::{
+    Attempt, Cause, Desync, Mode, Progress, Report, crossbeam_channel, identity, log, mode, mpsc,
+    replay_report, sync, thread,
+};
 #[doc(hidden)]
-pub use engine::{executor, pool};
-pub use rr_channel_log::identity;
+pub use rr_channel_core::{executor, pool};
 #[cfg(feature = "value")]
 pub use value::value;
-
-/// The log of one thread's nondeterministic outcomes: its model and its bytes.
-pub mod log {
-    pub use rr_channel_log::{
-        Content, EditedThread, Event, Events, FORMAT_VERSION, LogError, Op, Outcome, Payload,
-        RecordedThread, Recording, RecordingError, StartedProcess, Step, ThreadLog,
-        write_processes, write_recording,
-    };
-}

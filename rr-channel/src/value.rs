@@ -4,9 +4,9 @@ use rr_channel_log::Op;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::engine::fixed;
-use crate::engine::random;
-use crate::recorder::process::complain;
+use rr_channel_core::engine::fixed;
+use rr_channel_core::engine::random;
+use rr_channel_core::recorder::process::complain;
 
 /// Returns the value of `source`; a replay returns the recorded value.
 ///

@@ -1,5 +1,5 @@
-//! Packs the sources of `rr-channel` and `rr-channel-log` into the tool, which writes them where it patches a
-//! project: it works wherever it was installed to.
+//! Packs the sources of `rr-channel` and what it is made of into the tool, which writes them where it
+//! patches a project: it works wherever it was installed to.
 
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,12 @@ use std::{env, fs, io};
 fn main() -> io::Result<()> {
     let tools = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").unwrap_or_default());
     // By the directory of the package that they are written to.
-    let packages = [("rr-channel", "../src"), ("rr-channel-log", "../log/src")];
+    let packages = [
+        ("rr-channel", "../src"),
+        ("rr-channel-core", "../core/src"),
+        ("rr-channel-log", "../log/src"),
+        ("rr-channel-std", "../std/src"),
+    ];
     let mut code = String::from("&[\n");
     for (package, root) in packages {
         let root = tools.join(root);

@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::SerDeError;
 use super::ipc::{IpcMessage, IpcReceiver};
 use super::router::{Handler, RouterProxy};
-use crate::crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
-use crate::platform::lock::lock;
+use rr_channel_core::crossbeam_channel::{Receiver, Sender, TryRecvError, unbounded};
+use rr_channel_core::platform::lock::lock;
 
 /// Feeds all streams of the process.
 static ROUTER: LazyLock<RouterProxy> =

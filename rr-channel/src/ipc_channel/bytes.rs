@@ -17,7 +17,7 @@ use super::now::{Now, now};
 use super::typed::{blocking, send};
 use super::wire::{self, Handle, Kind, Packet, Read, other_kind, read_handle, write_handle};
 use super::{new_id, new_id_of};
-use crate::engine::replay::Native;
+use rr_channel_core::engine::replay::Native;
 
 /// The sending end of a channel of bytes.
 #[derive(Clone)]

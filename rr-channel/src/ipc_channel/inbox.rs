@@ -28,12 +28,12 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::now::{Foreign, Now, log, message, now};
+use super::now::{Foreign, Now, log, message, now, source};
 use super::wire::{Arrival, Packet};
-use crate::engine::chaos;
-use crate::engine::replay::{Engine, Expected, Native, Source};
-use crate::platform::lock::lock;
-use crate::recorder::tag::Tag;
+use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::replay::{Engine, Expected, Native, Source};
+use rr_channel_core::platform::lock::lock;
+use rr_channel_core::recorder::tag::Tag;
 
 /// How long a replay waits in the kernel before it looks whether it may go on waiting.
 pub(super) const STEP: Duration = Duration::from_millis(20);
@@ -244,7 +244,7 @@ impl<R: Receive> Place<'_, R> {
         match event.outcome {
             Outcome::Message { sender, number } => {
                 let tag = Tag::new(sender, number);
-                let source = engine.source(sender);
+                let source = source(engine, sender);
                 let take = |closed: bool| match self.inbox.borrow_mut().take(tag) {
                     Some(item) => Some(Some(item)),
                     None => closed.then_some(None),

@@ -3,11 +3,11 @@
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{Event, Op, Outcome};
 
-use crate::engine::context;
-use crate::engine::fork;
-use crate::engine::replay::{Engine, Source};
-use crate::engine::session::{Session, session};
-use crate::recorder::tag::Tag;
+use rr_channel_core::engine::context;
+use rr_channel_core::engine::fork;
+use rr_channel_core::engine::replay::{Engine, Source};
+use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::recorder::tag::Tag;
 
 /// The current mode of this process; a fork of a recording process is off.
 #[derive(Debug, Clone, Copy)]
@@ -67,14 +67,12 @@ pub(super) fn elsewhere(dti: Dti) -> Option<ThreadId> {
     }
 }
 
-impl Engine {
-    /// The source of a recorded message of this sender.
-    pub(super) fn source(&self, sender: ThreadId) -> Source {
-        if sender == ELSEWHERE || self.is_elsewhere(sender) {
-            Source::Anywhere
-        } else {
-            Source::Here
-        }
+/// The source of a recorded message of this sender.
+pub(super) fn source(engine: &Engine, sender: ThreadId) -> Source {
+    if sender == ELSEWHERE || engine.is_elsewhere(sender) {
+        Source::Anywhere
+    } else {
+        Source::Here
     }
 }
 

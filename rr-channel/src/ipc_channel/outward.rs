@@ -22,8 +22,8 @@ use rr_channel_log::identity::ChannelId;
 use rustc_hash::FxHashSet;
 
 use super::now::{Now, new_id, now};
-use crate::platform::lock::lock;
-use crate::sync;
+use rr_channel_core::platform::lock::lock;
+use rr_channel_core::sync;
 
 /// How long a thread waits for another one's send.
 const PATIENCE: Duration = Duration::from_millis(50);

@@ -17,12 +17,12 @@ use super::SerDeError;
 use super::ipc::{
     self, IpcMessage, IpcReceiver, IpcReceiverSet, IpcSelectionResult, IpcSender, OpaqueIpcReceiver,
 };
-use crate::crossbeam_channel::{self, Receiver, Sender};
-use crate::engine::context;
-use crate::engine::seats::without_seats;
-use crate::engine::session::{Mode, mode};
-use crate::sync::{Mutex, MutexGuard};
-use crate::thread;
+use rr_channel_core::crossbeam_channel::{self, Receiver, Sender};
+use rr_channel_core::engine::context;
+use rr_channel_core::engine::seats::without_seats;
+use rr_channel_core::engine::session::{Mode, mode};
+use rr_channel_core::sync::{Mutex, MutexGuard};
+use rr_channel_core::thread;
 
 /// The router of the process.
 pub static ROUTER: LazyLock<RouterProxy> =

@@ -13,7 +13,7 @@ use super::new_id_of;
 use super::now::{Now, log, message, now};
 use super::typed::IpcReceiver;
 use super::wire::Arrival;
-use crate::engine::replay::Expected;
+use rr_channel_core::engine::replay::Expected;
 
 /// A server, by its name, for one connection.
 pub struct IpcOneShotServer<T> {

@@ -18,13 +18,13 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::{Deserialize, Serialize};
 
 use super::inbox::{STEP, failed, failure};
-use super::now::{Foreign, Now, log, message, now};
+use super::now::{Foreign, Now, log, message, now, source};
 use super::opaque::OpaqueIpcReceiver;
 use super::typed::{IpcReceiver, until};
 use super::wire::{Arrival, Packet, Untyped};
-use crate::engine::chaos;
-use crate::engine::replay::{Engine, Expected, Listening, Native, Source};
-use crate::platform::lock::lock;
+use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::replay::{Engine, Expected, Listening, Native, Source};
+use rr_channel_core::platform::lock::lock;
 
 /// The channels into which threads of this process have sent. Messages of other processes that
 /// arrive there at a set must hold no handles. Without a stamp, the number of handles is unknown
@@ -316,7 +316,7 @@ impl IpcReceiverSet {
             Expected::Event(event) => event,
         };
         let source = match event.outcome {
-            Outcome::Message { sender, .. } => engine.source(sender),
+            Outcome::Message { sender, .. } => source(engine, sender),
             _ => Source::Anywhere,
         };
         self.read_until(engine, source, Some(event), |set| {

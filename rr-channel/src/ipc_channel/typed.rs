@@ -21,10 +21,10 @@ use super::set;
 use super::wire::{Arrival, Handle, Kind, Outgoing, Packet, Read, other_kind};
 use super::wire::{read_handle, write_handle};
 use super::{new_id, new_id_of};
-use crate::engine::chaos;
-use crate::engine::context;
-use crate::engine::replay::Native;
-use crate::recorder::tag::Tag;
+use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::context;
+use rr_channel_core::engine::replay::Native;
+use rr_channel_core::recorder::tag::Tag;
 
 /// The sending end of a channel of values.
 pub struct IpcSender<T> {

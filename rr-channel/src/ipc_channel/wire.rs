@@ -36,10 +36,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::now::{Now, elsewhere, now};
 use super::outward;
-use crate::engine::payload;
-use crate::engine::session::home;
-use crate::recorder::process::Home;
-use crate::recorder::tag::Tag;
+use rr_channel_core::engine::payload;
+use rr_channel_core::engine::session::home;
+use rr_channel_core::recorder::process::Home;
+use rr_channel_core::recorder::tag::Tag;
 
 const MAGIC: [u8; 16] = *b"\xf5rrch\x00\xfe\x02\xc0ipc\xff\x9d\x80\xf8";
 const ENTRY: usize = 13;

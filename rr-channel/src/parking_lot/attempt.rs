@@ -4,8 +4,8 @@ use std::time::Instant;
 
 use rr_channel_log::Op;
 
-use crate::engine::order::Order;
 use crate::raw_locks::{self, Count};
+use rr_channel_core::engine::order::Order;
 
 /// As [`raw_locks::attempt`], where a lock is held without a value that says so; whether it was.
 #[inline]

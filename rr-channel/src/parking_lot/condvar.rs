@@ -16,11 +16,11 @@ use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 use rr_channel_log::{Op, Outcome};
 
 use super::{MutexGuard, RawMutex};
-use crate::engine::chaos;
-use crate::engine::replay::{Native, Woken};
-use crate::engine::session::{Session, session};
-use crate::engine::signal::{LastSignal, Signal};
 use crate::raw_locks::{Count, acquire, log};
+use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::replay::{Native, Woken};
+use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::engine::signal::{LastSignal, Signal};
 
 /// Whether a wait was as long as it was allowed to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,11 +6,12 @@ use ::parking_lot as raw;
 use raw::OnceState;
 use rr_channel_log::{Op, Outcome};
 
-use crate::engine::chaos;
-use crate::engine::replay::{Engine, OnceTurn};
-use crate::engine::session::{Session, session};
 use crate::raw_locks::{log, once_states};
-use crate::sync::{Attempts, once_calls};
+use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::replay::{Engine, OnceTurn};
+use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::once_calls;
+use rr_channel_core::sync::Attempts;
 
 /// A global initialization that runs once.
 pub struct Once {

@@ -11,9 +11,9 @@ use lock_api::{RawRwLock as _, RawRwLockRecursive as _, RawRwLockUpgrade as _};
 use rr_channel_log::Op;
 
 use super::attempt::attempt;
-use crate::engine::order::Order;
-use crate::engine::session::{Session, session};
 use crate::raw_locks::{Count, acquire, after, observe, raw_rwlock};
+use rr_channel_core::engine::order::Order;
+use rr_channel_core::engine::session::{Session, session};
 
 type Acquired = ();
 type Attempted = bool;

@@ -15,11 +15,11 @@ use rr_channel_log::{Op, Outcome};
 
 use super::RawMutex;
 use super::mutex::Acquired;
-use crate::engine::chaos;
-use crate::engine::replay::{Native, Woken};
-use crate::engine::session::{Session, session};
-use crate::engine::signal::{LastSignal, Signal};
 use crate::raw_locks::{Count, acquire, log};
+use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::replay::{Native, Woken};
+use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::engine::signal::{LastSignal, Signal};
 
 /// A raw condition variable, of which [`Condvar`](super::Condvar) is made.
 pub struct RawCondvar {

@@ -12,9 +12,9 @@ use lock_api_5 as lock_api;
 use lock_api_5::{RawMutex as _, RawMutexFair as _};
 use rr_channel_log::Op;
 
-use crate::engine::order::Order;
-use crate::engine::session::{Session, session};
 use crate::raw_locks::{Count, acquire, after, attempt, observe, raw_mutexes};
+use rr_channel_core::engine::order::Order;
+use rr_channel_core::engine::session::{Session, session};
 
 /// The value that the holder of a mutex has.
 pub(super) type Acquired = <raw::RawMutex as lock_api::RawMutex>::Guard;

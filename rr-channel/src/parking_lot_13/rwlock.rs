@@ -14,9 +14,9 @@ use lock_api_5::{RawRwLock as _, RawRwLockUpgrade as _};
 use rr_channel_log::Op;
 
 use super::mutex::Acquired;
-use crate::engine::order::Order;
-use crate::engine::session::{Session, session};
 use crate::raw_locks::{Count, acquire, after, attempt, observe, raw_rwlock};
+use rr_channel_core::engine::order::Order;
+use rr_channel_core::engine::session::{Session, session};
 
 type Attempted = Option<Acquired>;
 type Upgraded = Result<Acquired, Acquired>;

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 
 use rr_channel_log::{Event, Op, Outcome};
 
-use crate::engine::chaos;
-use crate::engine::context;
-use crate::engine::order::Order;
-use crate::engine::replay::{self, Turn};
-use crate::engine::session::{Session, session};
+use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::context;
+use rr_channel_core::engine::order::Order;
+use rr_channel_core::engine::replay::{self, Turn};
+use rr_channel_core::engine::session::{Session, session};
 
 /// How an acquisition is counted.
 #[derive(Debug, Clone, Copy)]

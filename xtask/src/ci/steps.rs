@@ -161,7 +161,7 @@ const OPTIMIZED_CHANNELS: &[&str] = &[
     "--test",
     "fidelity",
     "--config",
-    "profile.dev.package.rr-channel.debug-assertions=false",
+    "profile.dev.package.rr-channel-core.debug-assertions=false",
 ];
 
 impl Notes {

@@ -22,8 +22,9 @@
 //! A *recording* ([`store`]) is one call of cargo. It has a log for each executable, found by
 //! package, executable and, if it ran only one test, by that test.
 //!
-//! Documentation tests are not recorded, and neither are parts that `rr-channel` does not
-//! cover, such as the locks of `std`. [`coverage`](project::coverage) lists them for a project.
+//! With `--std`, crates are built against a `std` that records
+//! ([`recorded_std`](project::recorded_std)). Documentation tests are not recorded, and neither are
+//! parts that `rr-channel` does not cover. [`coverage`](project::coverage) lists them for a project.
 
 mod cli;
 mod commands;

@@ -20,7 +20,7 @@ struct Place {
     tests_may_use: &'static [&'static str],
 }
 
-/// The libraries that define nothing a program would notice. `rr-channel` defines
+/// The libraries that define nothing a program would notice. `rr-channel-core` defines
 /// `pthread_create` and `getrandom` for every program that links it.
 const LIBRARIES: &[&str] = &[
     "rr-channel/log",
@@ -39,8 +39,19 @@ const PLACES: &[Place] = &[
         tests_may_use: &[],
     },
     Place {
-        dir: "rr-channel",
+        dir: "rr-channel/core",
         may_use: &["rr-channel/log"],
+        // In the examples of its documentation, which users read as those of rr-channel.
+        tests_may_use: &["rr-channel"],
+    },
+    Place {
+        dir: "rr-channel/std",
+        may_use: &["rr-channel/core"],
+        tests_may_use: &[],
+    },
+    Place {
+        dir: "rr-channel",
+        may_use: &["rr-channel/core", "rr-channel/log"],
         tests_may_use: &[],
     },
     Place {

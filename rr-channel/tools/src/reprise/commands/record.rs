@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context, ensure};
 
 use crate::plural::counted;
-use crate::reprise::project::cargo::{EXCEPT, Project, Shared};
+use crate::reprise::project::cargo::{EXCEPT, Project, STD, Shared};
 use crate::reprise::runner::{self, Mode, Payload, RunnerOptions};
 use crate::reprise::store::chaos::{Chaos, Seeds};
 use crate::reprise::store::{Call, Ending, Size, Store};
@@ -40,6 +40,10 @@ pub(crate) struct Args {
     /// may be given again
     #[arg(long, value_name = "CRATE")]
     except: Vec<String>,
+    /// Also record the locks, channels and threads of std. All crates of the project are built
+    /// against a std that records, but for those that make locks or executors of their own
+    #[arg(long)]
+    std: bool,
     /// Options of cargo, and of the program after `--`
     #[arg(
         trailing_var_arg = true,
@@ -67,7 +71,9 @@ impl Until {
 /// If the project cannot be patched, nothing was recorded, or no run ended as wanted.
 pub(crate) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
     let except = args.except.iter().map(|name| format!("{EXCEPT}={name}"));
-    let given: Vec<String> = except.chain(args.cargo.iter().cloned()).collect();
+    let std = args.std.then(|| STD.to_owned());
+    let given = except.chain(std).chain(args.cargo.iter().cloned());
+    let given: Vec<String> = given.collect();
     let mut rest = given.clone();
     let project = Project::find(Shared::take(&mut rest))?;
     let patched = project.patch()?;

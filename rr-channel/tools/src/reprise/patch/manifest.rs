@@ -22,12 +22,20 @@ pub(in crate::reprise) struct Replaced<'a> {
 /// The features of `rr-channel`, as in its own manifest.
 const FEATURES: &str = r#"
 default = ["interpose", "upstream-0.5.16", "value"]
-interpose = []
+interpose = ["rr-channel-core/interpose"]
 value = ["dep:postcard", "dep:serde"]
 ipc_channel = ["dep:ipc-channel", "dep:postcard", "dep:serde"]
 ipc_channel_async = ["dep:futures-core", "ipc_channel"]
 parking_lot = ["dep:lock_api", "dep:parking_lot", "dep:parking_lot_core"]
 parking_lot_13 = ["dep:lock_api_5", "dep:parking_lot_13"]
+"upstream-0.5.14" = ["rr-channel-core/upstream-0.5.14"]
+"upstream-0.5.16" = ["rr-channel-core/upstream-0.5.16"]
+"#;
+
+/// The same of `rr-channel-core`.
+const CORE_FEATURES: &str = r#"
+default = ["interpose", "upstream-0.5.16"]
+interpose = []
 "upstream-0.5.14" = []
 "upstream-0.5.16" = ["upstream-0.5.14"]
 "#;
@@ -35,7 +43,6 @@ parking_lot_13 = ["dep:lock_api_5", "dep:parking_lot_13"]
 /// The dependencies of `rr-channel`, with the oldest versions that will do: the lock file of
 /// a project may hold those. Crates that are replaced have another name there.
 const DEPENDENCIES: &str = r#"
-crossbeam-channel = "0.5.16"
 futures-core = { version = "0.3", default-features = false, optional = true }
 ipc-channel = { version = "0.23", optional = true }
 libc = "0.2.81"
@@ -45,9 +52,18 @@ parking_lot = { version = "0.12", optional = true }
 parking_lot_13 = { package = "parking_lot", version = "0.13", optional = true }
 parking_lot_core = { version = "0.9", optional = true }
 postcard = { version = "1", default-features = false, features = ["use-std"], optional = true }
+rr-channel-core = { path = "../rr-channel-core", default-features = false }
 rr-channel-log = { path = "../rr-channel-log" }
 rustc-hash = "2"
 serde = { version = "1", optional = true }
+"#;
+
+/// The same of `rr-channel-core`.
+const CORE_DEPENDENCIES: &str = r#"
+crossbeam-channel = "0.5.16"
+libc = "0.2.81"
+rr-channel-log = { path = "../rr-channel-log" }
+rustc-hash = "2"
 "#;
 
 /// The same of `rr-channel-log`.
@@ -69,15 +85,19 @@ fn renamed(name: &str) -> String {
     format!("rr-channel-{name}")
 }
 
-/// The features of `rr-channel` that go with these packages.
-pub(super) fn features_for(replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<&'static str>> {
+/// The features of `rr-channel` that go with these packages. With `records_std`, those of its core
+/// have been chosen.
+pub(super) fn features_for(
+    replaced: &[Replaced<'_>],
+    records_std: bool,
+) -> anyhow::Result<Vec<&'static str>> {
     let mut features = vec!["interpose"];
     let mut channel = "upstream-0.5.16";
     for package in replaced {
         match package.of.name {
             LOCKS => features.extend(package.of.upstream()),
             PROCESSES => features.push("ipc_channel"),
-            CHANNEL => channel = feature_for_channel(&package.version)?,
+            CHANNEL if !records_std => channel = feature_for_channel(&package.version)?,
             _ => {}
         }
     }
@@ -194,19 +214,70 @@ pub(super) fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<T
         needed.insert("optional".to_owned(), true.into());
         dependencies.insert((*name).to_owned(), needed.into());
     }
+    use_upstreams(&mut dependencies, replaced);
+    rr_channel.insert("dependencies".to_owned(), dependencies.into());
+    Ok(rr_channel)
+}
+
+pub(super) fn core_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
+    let mut core = manifest("rr-channel-core", env!("CARGO_PKG_VERSION"), "2024");
+    let features: Table = CORE_FEATURES.parse()?;
+    core.insert("features".to_owned(), features.into());
+    let mut dependencies: Table = CORE_DEPENDENCIES.parse()?;
+    use_upstreams(&mut dependencies, replaced);
+    core.insert("dependencies".to_owned(), dependencies.into());
+    Ok(core)
+}
+
+/// The manifest of the `std` that records.
+pub(super) fn std_manifest() -> anyhow::Result<Table> {
+    let mut std = manifest("rr-channel-std", env!("CARGO_PKG_VERSION"), "2024");
+    let dependencies: Table = "rr-channel-core = { path = \"../rr-channel-core\" }".parse()?;
+    std.insert("dependencies".to_owned(), dependencies.into());
+    let profile: Table = "release.debug = false\nrelease.incremental = false".parse()?;
+    std.insert("profile".to_owned(), profile.into());
+    Ok(std)
+}
+
+/// Takes the core and the log out of the manifest of `rr-channel`, and the features that are
+/// the core's.
+pub(super) fn without_core(manifest: &mut Table) {
+    if let Some(dependencies) = manifest
+        .get_mut("dependencies")
+        .and_then(Value::as_table_mut)
+    {
+        dependencies.remove("rr-channel-core");
+        dependencies.remove("rr-channel-log");
+    }
+    let features = manifest.get_mut("features").and_then(Value::as_table_mut);
+    let implied = features
+        .into_iter()
+        .flat_map(|features| features.iter_mut());
+    for implied in implied.filter_map(|(_, implied)| implied.as_array_mut()) {
+        let is_of_core = |name: &Value| {
+            let name = name.as_str();
+            name.is_some_and(|name| name.starts_with("rr-channel-core/"))
+        };
+        implied.retain(|name| !is_of_core(name));
+    }
+}
+
+/// Has those of the dependencies that are replaced be the copies of upstream.
+fn use_upstreams(dependencies: &mut Table, replaced: &[Replaced<'_>]) {
     for package in replaced {
-        let Some(known) = package.of.upstream() else {
+        let known = package.of.upstream();
+        let Some((known, old)) = known.and_then(|known| Some((known, dependencies.get(known)?)))
+        else {
             continue;
         };
+        let is_optional = old.get("optional").is_some();
         let name = package.of.name;
         let mut upstream = path_dependency(&format!("../{name}-upstream"), &renamed(name));
-        if dependencies[known].get("optional").is_some() {
+        if is_optional {
             upstream.insert("optional".to_owned(), true.into());
         }
         dependencies.insert(known.to_owned(), upstream.into());
     }
-    rr_channel.insert("dependencies".to_owned(), dependencies.into());
-    Ok(rr_channel)
 }
 
 pub(super) fn log_manifest() -> anyhow::Result<Table> {
@@ -319,7 +390,7 @@ mod tests {
             features,
             source: Path::new("source"),
         }];
-        let asked = features_for(&replaced).unwrap();
+        let asked = features_for(&replaced, false).unwrap();
         toml::to_string(&shim_manifest(&replaced[0], &asked)).unwrap()
     }
 
@@ -425,6 +496,10 @@ mod tests {
         let made = rr_channel_manifest(&[]).unwrap();
         assert_eq!(made["features"], own["features"]);
         check_dependencies(&made, &own, &workspace);
+        let own = read("rr-channel/core/Cargo.toml");
+        let made = core_manifest(&[]).unwrap();
+        assert_eq!(made["features"], own["features"]);
+        check_dependencies(&made, &own, &workspace);
         let own = read("rr-channel/log/Cargo.toml");
         check_dependencies(&log_manifest().unwrap(), &own, &workspace);
     }
@@ -451,9 +526,9 @@ mod tests {
                 "{name}"
             );
             let known = &workspace["workspace"]["dependencies"][name];
-            if name == "rr-channel-log" {
+            if name.starts_with("rr-channel") {
                 // It lies beside it, as here.
-                assert_eq!(made[name]["path"].as_str(), Some("../rr-channel-log"));
+                assert_eq!(made[name]["path"], Value::from(format!("../{name}")));
                 continue;
             }
             assert_eq!(major(&made[name]), major(known), "{name}");
@@ -469,12 +544,13 @@ mod tests {
             features: &features,
             source: Path::new("source"),
         });
-        let manifest = rr_channel_manifest(&replaced).unwrap();
-        let dependencies = &manifest["dependencies"];
+        let manifest = core_manifest(&replaced).unwrap();
         assert_eq!(
-            dependencies[CHANNEL]["package"].as_str(),
+            manifest["dependencies"][CHANNEL]["package"].as_str(),
             Some("rr-channel-crossbeam-channel")
         );
+        let manifest = rr_channel_manifest(&replaced).unwrap();
+        let dependencies = &manifest["dependencies"];
         assert_eq!(
             dependencies[LOCKS],
             Value::from(table(
@@ -546,7 +622,7 @@ mod tests {
         let manifest = rr_channel_manifest(&replaced).unwrap();
         let upstream = &manifest["dependencies"][LOCKS_13];
         assert_eq!(upstream["path"].as_str(), Some("../parking_lot-upstream"));
-        let asked = features_for(&replaced).unwrap();
+        let asked = features_for(&replaced, false).unwrap();
         assert_eq!(asked, ["interpose", "parking_lot_13", "upstream-0.5.16"]);
     }
 

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | `crossbeam-channel` | of that name, the locked version and upstream's features | re-exports `rr_channel::crossbeam_channel` |
 //! | `crossbeam-channel-upstream` | `rr-channel-crossbeam-channel` | upstream's source, whose library keeps its name |
-//! | `rr-channel`, `rr-channel-log` | of these names, once for all | the sources that this tool carries with it |
+//! | `rr-channel`, `rr-channel-core`, `rr-channel-log` | of these names, once for all | the sources that this tool carries with it |
 //!
 //! A crate whose inside matters (`rayon-core`) is upstream's source with edits instead, and
 //! needs no copy of another name.
@@ -28,20 +28,44 @@ use toml::Table;
 use self::copy::{copy_package, write};
 use self::crates::By;
 use self::manifest::{
-    Replaced, edited_manifest, features_for, log_manifest, read_manifest, rr_channel_manifest,
-    shim_manifest, upstream_manifest,
+    Replaced, core_manifest, edited_manifest, features_for, log_manifest, read_manifest,
+    rr_channel_manifest, shim_manifest, std_manifest, upstream_manifest, without_core,
 };
 
-/// The sources of `rr-channel` and `rr-channel-log`, each by its path below the generated
-/// crates.
+/// The sources of `rr-channel` and what it is made of, each by its path below the generated crates.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// Writes the crates below `dir`. The path of the one to patch in, for each replaced one.
+/// The sources of a `std` that records, with its manifests: paths and texts.
+pub(super) fn sources_of_std() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let is_of_std = |(path, _): &&(&str, &str)| !path.starts_with("rr-channel/");
+    SOURCES.iter().filter(is_of_std).copied()
+}
+
+/// Writes the crates of a `std` that records below `dir`.
+///
+/// # Errors
+/// If one cannot be written.
+pub(super) fn generate_std(dir: &Path) -> anyhow::Result<()> {
+    write_toml(&dir.join("rr-channel-std"), std_manifest()?)?;
+    write_toml(&dir.join("rr-channel-core"), core_manifest(&[])?)?;
+    write_toml(&dir.join("rr-channel-log"), log_manifest()?)?;
+    for (path, text) in sources_of_std() {
+        write(&dir.join(path), text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// Writes the crates below `dir`. The path of the one to patch in, for each replaced one. With
+/// `records_std`, `rr-channel` gets what it is made of by the compiler's command line.
 ///
 /// # Errors
 /// If one cannot be replaced, or something cannot be read or written.
-pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<Vec<PathBuf>> {
-    let asked = features_for(replaced)?;
+pub(super) fn generate(
+    dir: &Path,
+    replaced: &[Replaced<'_>],
+    records_std: bool,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let asked = features_for(replaced, records_std)?;
     let mut made = Vec::new();
     for package in replaced {
         let shim = dir.join(package.of.name);
@@ -66,8 +90,14 @@ pub(super) fn generate(dir: &Path, replaced: &[Replaced<'_>]) -> anyhow::Result<
         }
         made.push(shim);
     }
-    write_toml(&dir.join("rr-channel"), rr_channel_manifest(replaced)?)?;
-    write_toml(&dir.join("rr-channel-log"), log_manifest()?)?;
+    let mut rr_channel = rr_channel_manifest(replaced)?;
+    if records_std {
+        without_core(&mut rr_channel);
+    } else {
+        write_toml(&dir.join("rr-channel-core"), core_manifest(replaced)?)?;
+        write_toml(&dir.join("rr-channel-log"), log_manifest()?)?;
+    }
+    write_toml(&dir.join("rr-channel"), rr_channel)?;
     for (path, text) in SOURCES {
         write(&dir.join(path), text.as_bytes())?;
     }

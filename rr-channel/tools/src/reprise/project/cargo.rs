@@ -6,12 +6,13 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 use cargo_metadata::Metadata;
 
 use super::coverage::Coverage;
 use super::fixed;
 use super::metadata;
+use super::recorded_std::RecordedStd;
 use crate::reprise::patch::crates::{self, Crate};
 use crate::reprise::patch::manifest::Replaced;
 use crate::reprise::patch::{self, copy};
@@ -31,10 +32,15 @@ pub(crate) struct Shared {
     target_dir: Option<PathBuf>,
     /// Crates that are left as they are.
     except: Vec<String>,
+    /// Whether `std` is recorded.
+    std: bool,
 }
 
 /// The option of our own that is kept among those of cargo's, for a replay.
 pub(crate) const EXCEPT: &str = "--except";
+
+/// The same for a `std` that records.
+pub(crate) const STD: &str = "--std";
 
 impl Shared {
     /// Takes what is shared out of the arguments of a cargo command; the rest stays.
@@ -68,6 +74,7 @@ impl Shared {
                 "--target-dir" => {
                     shared.target_dir = attached.or_else(|| given.next()).map(PathBuf::from);
                 }
+                STD => shared.std = true,
                 EXCEPT => shared.except.extend(attached.or_else(|| given.next())),
                 "--target" => {
                     let value = attached.or_else(|| given.next());
@@ -102,6 +109,7 @@ pub(crate) struct Project {
 pub(crate) struct Patched {
     pub(crate) coverage: Coverage,
     options: Vec<String>,
+    variables: Vec<(&'static str, OsString)>,
 }
 
 impl Project {
@@ -187,7 +195,7 @@ impl Project {
 
     /// The coverage of the project.
     pub(crate) fn coverage(&self, plain: &Metadata) -> Coverage {
-        Coverage::of(plain, &self.shared.except)
+        Coverage::of(plain, &self.shared.except, self.shared.std)
     }
 
     fn plain_in(&self, dir: &Path) -> anyhow::Result<Metadata> {
@@ -209,8 +217,8 @@ impl Project {
     pub(crate) fn patch(&self) -> anyhow::Result<Patched> {
         let (dir, _guard) = self.patch_dir()?;
         let plain = self.plain_in(&dir)?;
-        let replaced = replaced(&plain, &self.shared.except)?;
-        let made = patch::generate(&dir, &replaced)?;
+        let replaced = replaced(&plain, &self.shared)?;
+        let made = patch::generate(&dir, &replaced, self.shared.std)?;
 
         let lock = dir.join("Cargo.lock");
         copy_if_changed(&plain_lock(&dir), &lock)?;
@@ -230,9 +238,19 @@ impl Project {
 
         // It does for every message what upstream's crates do in a few instructions, and is
         // none of what the project wants to debug.
-        options.push("--config".to_owned());
-        options.push("profile.dev.package.rr-channel.opt-level=3".to_owned());
-        if self.shared.target_dir.is_none() {
+        let ours: &[&str] = match self.shared.std {
+            true if replaced.is_empty() => &[],
+            true => &["rr-channel"],
+            false => &["rr-channel", "rr-channel-core"],
+        };
+        for package in ours {
+            options.push("--config".to_owned());
+            options.push(format!("profile.dev.package.{package}.opt-level=3"));
+        }
+        let mut variables = Vec::new();
+        if self.shared.std {
+            variables = self.record_std(&dir, &mut options)?;
+        } else if self.shared.target_dir.is_none() {
             options.push("--target-dir".to_owned());
             options.push(self.dir.join("build").to_string_lossy().into_owned());
         }
@@ -246,14 +264,76 @@ impl Project {
         Ok(Patched {
             coverage: self.coverage(&plain),
             options,
+            variables,
         })
+    }
+
+    /// Has crates of the project get a `std` that records: adds options of cargo, and returns the
+    /// variables of its environment.
+    fn record_std(
+        &self,
+        dir: &Path,
+        options: &mut Vec<String>,
+    ) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+        let target = match &*self.shared.targets {
+            [] => {
+                options.extend(["--target".to_owned(), self.cargo.host.clone()]);
+                &self.cargo.host
+            }
+            [target] => target,
+            _ => bail!("{STD} is for one target, and there are several"),
+        };
+        let mut cargo = cargo();
+        if self.shared.pass.iter().any(|option| option == "--offline") {
+            cargo.arg("--offline");
+        }
+        let version = rustc_version()?;
+        let std = RecordedStd::get(cargo, &version, target, &plain_lock(dir), &self.dir)?;
+        // Cargo does not know which wrapper built what: a plain build must not find it, nor one
+        // with another `std`.
+        let build = self.dir.join(format!("build-{}", std.name()?));
+        let build = build.to_string_lossy().into_owned();
+        options.extend(config("build.build-dir", &build)?);
+        options.extend(["--target-dir".to_owned(), build]);
+        let chain = self.rustc_wrapper()?;
+        let script = std.script(dir, chain.as_deref())?;
+        Ok(vec![
+            ("RUSTC_WRAPPER", script.into_os_string()),
+            ("CARGO_ENCODED_RUSTDOCFLAGS", rustdoc_flags(&std)?.into()),
+        ])
+    }
+
+    /// The user's program that cargo is to call in place of the compiler.
+    fn rustc_wrapper(&self) -> anyhow::Result<Option<String>> {
+        let names = ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"];
+        let given = names.into_iter().find_map(env::var_os);
+        let given = match given {
+            Some(given) => Some(
+                given
+                    .into_string()
+                    .map_err(|_| anyhow!("RUSTC_WRAPPER is not UTF-8"))?,
+            ),
+            None => self.configured("build.rustc-wrapper"),
+        };
+        Ok(given.filter(|wrapper| !wrapper.is_empty()))
     }
 
     /// Whether cargo's configuration has a value of that name.
     fn is_configured(&self, key: &str) -> bool {
+        self.configuration(key).is_some()
+    }
+
+    /// A string in cargo's configuration.
+    fn configured(&self, key: &str) -> Option<String> {
+        serde_json::from_slice(&self.configuration(key)?).ok()
+    }
+
+    /// A value of cargo's configuration, in JSON.
+    fn configuration(&self, key: &str) -> Option<Vec<u8>> {
         let mut command = cargo();
         command
-            .args(["-Zunstable-options", "config", "get", key])
+            .args(["-Zunstable-options", "config", "get"])
+            .args(["--format", "json-value", key])
             .env(CHANNEL, "nightly");
         let mut pass = self.shared.pass.iter();
         while let Some(option) = pass.next() {
@@ -262,7 +342,8 @@ impl Project {
             }
         }
         // What says nothing is as good as no.
-        command.output().is_ok_and(|said| said.status.success())
+        let output = command.output().ok()?;
+        output.status.success().then_some(output.stdout)
     }
 
     /// A cargo command on the patched project, whose executables are run by `runner`.
@@ -287,9 +368,10 @@ impl Project {
     /// The same, with executables that cargo starts itself, if it does.
     pub(crate) fn plainly(&self, patched: &Patched, subcommand: &str) -> Command {
         let mut command = self.command(subcommand, &patched.options);
-        if let Some(dir) = &self.shared.target_dir {
+        if let Some(dir) = self.shared.target_dir.as_ref().filter(|_| !self.shared.std) {
             command.arg("--target-dir").arg(dir);
         }
+        command.envs(patched.variables.iter().map(|(name, value)| (name, value)));
         for (name, _) in env::vars_os() {
             if name.to_string_lossy().starts_with("RR_CHANNEL") {
                 command.env_remove(name);
@@ -300,7 +382,8 @@ impl Project {
 }
 
 /// The packages to be replaced.
-fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec<Replaced<'a>>> {
+fn replaced<'a>(metadata: &'a Metadata, shared: &Shared) -> anyhow::Result<Vec<Replaced<'a>>> {
+    let except = &shared.except;
     let mut found = Vec::new();
     if let Some(name) = except.iter().find(|name| !crates::is_known(name)) {
         bail!("{EXCEPT} {name}: not one of {}", crates::what());
@@ -346,9 +429,9 @@ fn replaced<'a>(metadata: &'a Metadata, except: &[String]) -> anyhow::Result<Vec
         });
     }
     ensure!(
-        !found.is_empty(),
-        "nothing to record: this project depends on none of {}; other channels, threads and locks \
-         are recorded only if the source uses rr-channel itself",
+        shared.std || !found.is_empty(),
+        "nothing to record: this project depends on none of {}; with `{STD}`, the channels, \
+         threads and locks of std are recorded",
         crates::what()
     );
     Ok(found)
@@ -414,6 +497,32 @@ fn config(key: &str, value: &str) -> anyhow::Result<Vec<String>> {
     // A string in JSON is one in TOML.
     let value = serde_json::to_string(value)?;
     Ok(vec!["--config".to_owned(), format!("{key}={value}")])
+}
+
+/// The output of `rustc -vV`, of the compiler that cargo calls.
+fn rustc_version() -> anyhow::Result<String> {
+    let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
+    let output = Command::new(&rustc).arg("-vV").output();
+    let output = output.with_context(|| format!("cannot start {}", rustc.display()))?;
+    ensure!(output.status.success(), "`rustc -vV` failed");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// The options of rustdoc that the environment names, and those with which tests in documentation
+/// get the same `std` as the crates that they use; as cargo reads them.
+fn rustdoc_flags(std: &RecordedStd) -> anyhow::Result<String> {
+    const SEPARATOR: &str = "\u{1f}";
+    let mut flags: Vec<String> = match (
+        env::var("CARGO_ENCODED_RUSTDOCFLAGS"),
+        env::var("RUSTDOCFLAGS"),
+    ) {
+        (Ok(flags), _) => flags.split(SEPARATOR).map(str::to_owned).collect(),
+        (_, Ok(flags)) => flags.split_whitespace().map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    flags.retain(|flag| !flag.is_empty());
+    flags.extend(std.rustdoc_options()?);
+    Ok(flags.join(SEPARATOR))
 }
 
 /// The cargo that started us.

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::cargo::{Project, Shared};
 use super::metadata::{in_programs, is_behind, replaceable};
-use super::std_names;
+use super::{recorded_std, std_names};
 use crate::reprise::patch::crates;
 
 /// Crates by which threads or tasks synchronise, and whose order is not recorded.
@@ -72,11 +72,12 @@ struct Part {
 pub(crate) struct Coverage(Vec<Part>);
 
 impl Coverage {
-    /// The coverage where these crates are left as they are.
-    pub(crate) fn of(metadata: &Metadata, except: &[String]) -> Self {
+    /// The coverage where these crates are left as they are; with `records_std`, that of a build
+    /// with a `std` that records.
+    pub(crate) fn of(metadata: &Metadata, except: &[String], records_std: bool) -> Self {
         let mut parts: Vec<_> = in_programs(metadata)
             .into_iter()
-            .filter_map(|package| part(package, metadata, except))
+            .filter_map(|package| part(package, metadata, except, records_std))
             .collect();
         parts.sort_by(|a, b| {
             (!a.own, &a.package, &a.version).cmp(&(!b.own, &b.package, &b.version))
@@ -141,14 +142,20 @@ impl Part {
     }
 }
 
-fn part(package: &Package, metadata: &Metadata, except: &[String]) -> Option<Part> {
+fn part(
+    package: &Package,
+    metadata: &Metadata,
+    except: &[String],
+    records_std: bool,
+) -> Option<Part> {
     let recorded = replaceable(package).is_some_and(|of| {
         !is_behind(metadata, of) && !except.iter().any(|name| *name == *package.name)
     });
     let own = package.source.is_none();
     let is_uncovered =
         UNCOVERED.contains(&package.name.as_str()) || crates::is_known(&package.name) && !recorded;
-    let names = if recorded || is_uncovered {
+    let has_recorded_std = records_std && !recorded_std::has_original(&package.name);
+    let names = if recorded || is_uncovered || has_recorded_std {
         None
     } else {
         Some(names_in(package, own)).filter(|names| !names.is_empty())

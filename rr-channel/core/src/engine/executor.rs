@@ -1,0 +1,227 @@
+//! Executors, whose tasks are polled again and again, by any of their threads: names for the
+//! tasks, and threads in place of those that wait.
+//!
+//! Used by the crate that `cargo reprise` puts in place of `tokio`, and by nothing else; not
+//! a stable interface.
+//!
+//! **Names.** The operations of a task belong to the task alone. Its name is its position in the
+//! tree of spawned tasks, as for a [job](crate::engine::pool). Its identity (its log, the numbers
+//! of its messages) goes from thread to thread with it. The log does not say how often it is
+//! polled, or where: that depends on what wakes it.
+//!
+//! **Waits.** In a replay a task may wait where the recorded one did not: for a message that comes
+//! later this time, or for its turn at a lock. The executor then loses the waiting thread, and
+//! other tasks may need it to go on. So before a task waits, its thread hands over [its other
+//! work](worker).
+
+use std::cell::Cell;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use crate::engine::fork;
+use crate::engine::pool::{self, Kept, Pool, is_on};
+use crate::engine::seats;
+use crate::engine::session::{Session, session};
+use crate::platform::lock::lock;
+
+/// Runs its argument, and what the calling thread would do otherwise, at the same time.
+pub type Meanwhile = fn(&mut dyn FnMut());
+
+thread_local! {
+    /// Whether tasks that the calling thread spawns have no name.
+    static NAMELESS: Cell<bool> = const { Cell::new(false) };
+    static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
+    /// Whether the calling thread is an executor's own.
+    static SERVES: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Sets a thread's `cell` until this is dropped.
+struct Set<T: Copy + 'static> {
+    cell: &'static std::thread::LocalKey<Cell<T>>,
+    before: T,
+}
+
+impl<T: Copy> Set<T> {
+    fn to(cell: &'static std::thread::LocalKey<Cell<T>>, value: T) -> Self {
+        let before = cell.replace(value);
+        Set { cell, before }
+    }
+}
+
+impl<T: Copy> Drop for Set<T> {
+    fn drop(&mut self) {
+        let _ = self.cell.try_with(|cell| cell.set(self.before));
+    }
+}
+
+/// Runs `f`; threads and tasks that it spawns serve the executor, and have no name.
+pub fn nameless<R>(f: impl FnOnce() -> R) -> R {
+    let _set = Set::to(&NAMELESS, true);
+    f()
+}
+
+/// Runs `f`, which creates a thread that serves the executor: it is no child of the calling
+/// thread.
+pub fn thread<R>(f: impl FnOnce() -> R) -> R {
+    seats::without_seats(f)
+}
+
+/// The calling thread is one that the executor created. How many of these there are differs
+/// from run to run.
+pub fn serve() {
+    SERVES.set(true);
+}
+
+/// Whether the calling thread works for the executor now, and for no task.
+pub fn is_serving() -> bool {
+    SERVES.try_with(Cell::get) == Ok(true) && !pool::is_in_task()
+}
+
+/// Runs `f`, the calling thread's part of the executor. While it waits for what its log says,
+/// `meanwhile` has another one take that part.
+pub fn worker<R>(meanwhile: Meanwhile, f: impl FnOnce() -> R) -> R {
+    let _set = Set::to(&MEANWHILE, Some(meanwhile));
+    f()
+}
+
+/// Whether another thread takes the calling thread's part while it waits.
+pub fn has_part() -> bool {
+    matches!(MEANWHILE.try_with(Cell::get), Ok(Some(_)))
+}
+
+/// Runs `wait`, and has another thread take the calling thread's part meanwhile.
+pub fn hand_over(wait: &mut dyn FnMut()) {
+    match MEANWHILE.try_with(Cell::get) {
+        Ok(Some(meanwhile)) => {
+            // Not twice: what waits while it waits is no part.
+            let _no_part = Set::to(&MEANWHILE, None);
+            nameless(|| meanwhile(wait));
+        }
+        _ => wait(),
+    }
+}
+
+/// Runs `f`, in which the calling thread blocks until a pool has done something. In a replay the
+/// pool may need the results of other tasks first, so another thread takes the calling thread's
+/// part.
+pub fn block(f: impl FnOnce()) {
+    let mut f = Some(f);
+    let mut wait = || {
+        if let Some(f) = f.take() {
+            f();
+        }
+    };
+    match session() {
+        Session::Replay(_) if !fork::is_fork() => hand_over(&mut wait),
+        _ => wait(),
+    }
+}
+
+/// How many threads an executor is to have by itself, where it would have `threads`; in a
+/// replay as many as were recorded.
+pub fn threads(threads: usize) -> usize {
+    Pool::<()>::new(threads).threads()
+}
+
+/// How many threads an executor may have that would have `limit` at most: in a replay, where
+/// some wait, as many as it needs.
+pub fn thread_limit(limit: usize) -> usize {
+    match session() {
+        Session::Replay(_) => usize::MAX / 2,
+        _ => limit,
+    }
+}
+
+/// A task of an executor; nothing where none [has a name](crate::engine::pool::is_on).
+pub struct Task(Option<Box<Polled>>);
+
+struct Polled {
+    task: Arc<pool::Task>,
+    state: Mutex<State>,
+    kept: Kept,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    Idle,
+    Running,
+    Ended,
+}
+
+impl fmt::Debug for Task {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Task")
+    }
+}
+
+impl Default for Task {
+    fn default() -> Self {
+        Task::new()
+    }
+}
+
+impl Task {
+    /// The next one that the calling thread, or task, spawns.
+    pub fn new() -> Task {
+        if !is_on() || NAMELESS.get() {
+            return Task(None);
+        }
+        Task(Some(Box::new(Polled {
+            task: Arc::new(pool::Task::next()),
+            state: Mutex::new(State::Idle),
+            kept: Kept::default(),
+        })))
+    }
+
+    /// Runs `f` as the task, if that has not [ended](Task::end).
+    pub fn run<R>(&self, f: impl FnOnce() -> R) -> R {
+        match &self.0 {
+            Some(polled) if polled.go(State::Running) => {
+                let _idle = Idle(polled);
+                // Threads and tasks that it spawns belong to it.
+                let _set = Set::to(&NAMELESS, false);
+                pool::perform_part(&polled.task, Some(&polled.kept), f)
+            }
+            _ => f(),
+        }
+    }
+
+    /// The task does nothing any more, except perhaps to drop its remaining values.
+    pub fn end(&self) {
+        if let Some(polled) = &self.0
+            && polled.go(State::Ended)
+        {
+            let kept = lock(&polled.kept).take();
+            if let Some(kept) = kept {
+                pool::perform(&polled.task, || crate::engine::context::resume(kept));
+            }
+        }
+    }
+}
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+impl Polled {
+    /// From idle to `state`; `false` if it is not idle.
+    fn go(&self, state: State) -> bool {
+        let mut now = lock(&self.state);
+        let is_idle = *now == State::Idle;
+        if is_idle {
+            *now = state;
+        }
+        is_idle
+    }
+}
+
+/// Makes a task idle when this is dropped.
+struct Idle<'a>(&'a Polled);
+
+impl Drop for Idle<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.state) = State::Idle;
+    }
+}

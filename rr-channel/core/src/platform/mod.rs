@@ -1,0 +1,8 @@
+//! The foundation of the other modules: a few system calls, locks, a value of the process, and the
+//! backoff before a thread sleeps.
+
+pub mod backoff;
+pub mod current;
+pub mod lock;
+pub mod spin_lock;
+pub mod sys;

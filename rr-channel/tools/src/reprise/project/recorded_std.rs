@@ -1,0 +1,372 @@
+//! A `std` that records, for crates that are not edited.
+//!
+//! `rustc --extern std=` makes another crate the `std` of the one that is compiled. Ours is
+//! `rr-channel-std`. It is built here, outside of the project's graph, because no package of the
+//! project depends on it, and once for each compiler. The replacements of other crates
+//! ([`patch`](crate::reprise::patch)) are in the graph, and use the same build of
+//! `rr-channel-core`: a process has one session.
+//!
+//! Cargo gives the compiler `--target` for what becomes part of a program, and not for build
+//! scripts and procedural macros, as long as it is told a target itself. A script that cargo calls
+//! in place of the compiler tells them apart by that.
+//!
+//! Crates that make locks, channels or executors out of atomics and of `std` get the original
+//! `std` ([`ORIGINAL`]).
+
+use std::env;
+use std::fs::{self, File, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context, ensure};
+use cargo_metadata::Message;
+use serde::{Deserialize, Serialize};
+
+use crate::reprise::patch::{self, copy};
+
+const SCRIPT: &str = include_str!("recorded_std.sh");
+
+/// Packages that get the original `std`, as patterns of a shell. What their operations return
+/// depends on atomics too, so the order of what they do with `std` is no order of the program's.
+const ORIGINAL: &[&str] = &[
+    "rr-channel*",
+    "arc-swap",
+    "async-channel",
+    "async-executor",
+    "async-lock",
+    "async-std",
+    "atomic-waker",
+    "backtrace",
+    "blocking",
+    "concurrent-queue",
+    "crossbeam*",
+    "dashmap",
+    "event-listener*",
+    "flume",
+    "futures-channel",
+    "futures-executor",
+    "futures-util",
+    "getrandom",
+    "ipc-channel",
+    "jobserver",
+    "kanal",
+    "lock_api",
+    "loom",
+    "mio",
+    "moka",
+    "once_cell",
+    "parking",
+    "parking_lot*",
+    "polling",
+    "rayon*",
+    "regex-automata",
+    "sharded-slab",
+    "signal-hook*",
+    "smol",
+    "spin",
+    "thread_local",
+    "tokio*",
+    "tracing-core",
+    "tracing-subscriber",
+    "triomphe",
+];
+
+/// A built `std`, and what it is made of.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct RecordedStd {
+    std: PathBuf,
+    core: PathBuf,
+    log: PathBuf,
+}
+
+impl RecordedStd {
+    /// The one for the compiler `version` (the output of `rustc -vV`) and the platform `target`,
+    /// built if it is not there yet. `lock` is the project's lock file: what can be downloaded
+    /// may be no more than what that names.
+    ///
+    /// # Errors
+    /// If it cannot be built.
+    pub(crate) fn get(
+        cargo: Command,
+        version: &str,
+        target: &str,
+        lock: &Path,
+        otherwise: &Path,
+    ) -> anyhow::Result<Self> {
+        let mut hasher = blake3::Hasher::new();
+        for (path, text) in patch::sources_of_std() {
+            for part in [path, text] {
+                hasher.update(&(part.len() as u64).to_le_bytes());
+                hasher.update(part.as_bytes());
+            }
+        }
+        hasher.update(version.as_bytes());
+        hasher.update(target.as_bytes());
+        let key = hasher.finalize().to_hex();
+        let dir = cache()
+            .unwrap_or_else(|| otherwise.to_owned())
+            .join(format!("std-{}", &key[..16]));
+        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
+        let guard = File::create(dir.join("lock"))?;
+        guard
+            .lock()
+            .with_context(|| format!("cannot lock {}", dir.display()))?;
+        let built = dir.join("built.json");
+        if let Ok(bytes) = fs::read(&built)
+            && let Ok(built) = serde_json::from_slice::<Self>(&bytes)
+            && built.files().into_iter().all(Path::exists)
+        {
+            return Ok(built);
+        }
+        eprintln!("reprise: building a std that records, once for this compiler");
+        let made = build(cargo, target, lock, &dir)?;
+        copy::write(&built, &serde_json::to_vec(&made)?)?;
+        Ok(made)
+    }
+
+    fn files(&self) -> [&Path; 3] {
+        [&self.std, &self.core, &self.log]
+    }
+
+    /// The directory of all that is linked with it.
+    fn dependencies(&self) -> &Path {
+        self.std.parent().unwrap_or(Path::new("."))
+    }
+
+    /// A name for builds with it, unlike those of other builds of it.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    pub(crate) fn name(&self) -> anyhow::Result<String> {
+        let mut hasher = blake3::Hasher::new();
+        for file in self.files() {
+            let bytes =
+                fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+            hasher.update(&bytes);
+        }
+        hasher.update(SCRIPT.as_bytes());
+        hasher.update(ORIGINAL.concat().as_bytes());
+        Ok(hasher.finalize().to_hex()[..16].to_owned())
+    }
+
+    /// Makes the script below `dir`, which calls `chain` with the compiler's command line if the
+    /// user has such a program already.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn script(&self, dir: &Path, chain: Option<&str>) -> anyhow::Result<PathBuf> {
+        let text = self.script_text(chain)?;
+        let path = dir.join("rustc-std");
+        if fs::read(&path).is_ok_and(|present| present == text.as_bytes()) {
+            return Ok(path);
+        }
+        let new = dir.join("rustc-std.new");
+        copy::write(&new, text.as_bytes())?;
+        fs::set_permissions(&new, Permissions::from_mode(0o755))
+            .and_then(|()| fs::rename(&new, &path))
+            .with_context(|| format!("cannot make {}", path.display()))?;
+        Ok(path)
+    }
+
+    fn script_text(&self, chain: Option<&str>) -> anyhow::Result<String> {
+        let chain = chain.map_or_else(String::new, |chain| quoted(chain) + " ");
+        Ok(SCRIPT
+            .replace("@DEPENDENCIES@", &quoted(text(self.dependencies())?))
+            .replace("@CORE@", &quoted(text(&self.core)?))
+            .replace("@LOG@", &quoted(text(&self.log)?))
+            .replace("@STD@", &quoted(text(&self.std)?))
+            .replace("@ORIGINAL@", &ORIGINAL.join(" | "))
+            .replace("@CHAIN@", &chain))
+    }
+
+    /// The options with which rustdoc compiles the tests in documentation: it calls no script.
+    ///
+    /// # Errors
+    /// If a path is not UTF-8.
+    pub(crate) fn rustdoc_options(&self) -> anyhow::Result<Vec<String>> {
+        Ok(vec![
+            "-L".to_owned(),
+            format!("dependency={}", text(self.dependencies())?),
+            "--extern".to_owned(),
+            format!("std={}", text(&self.std)?),
+        ])
+    }
+}
+
+/// Whether a package gets the original `std`.
+pub(crate) fn has_original(package: &str) -> bool {
+    ORIGINAL.iter().any(|pattern| {
+        pattern
+            .strip_suffix('*')
+            .map_or(package == *pattern, |start| package.starts_with(start))
+    })
+}
+
+/// The user's directory for what can be made again.
+fn cache() -> Option<PathBuf> {
+    let given = env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let given = given.filter(|dir| dir.is_absolute());
+    let dir = given.or_else(|| Some(env::home_dir()?.join(".cache")))?;
+    let dir = dir.join("cargo-reprise");
+    // A user may have no home.
+    fs::create_dir_all(&dir).ok()?;
+    Some(dir)
+}
+
+fn build(mut cargo: Command, target: &str, lock: &Path, dir: &Path) -> anyhow::Result<RecordedStd> {
+    patch::generate_std(dir)?;
+    let package = dir.join("rr-channel-std");
+    if let Ok(bytes) = fs::read(lock) {
+        copy::write(&package.join("Cargo.lock"), &bytes)?;
+    }
+    let to = dir.join("target");
+    let output = cargo
+        .args(["build", "--release", "--quiet"])
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--manifest-path")
+        .arg(package.join("Cargo.toml"))
+        .args(["--target", target])
+        .arg("--target-dir")
+        .arg(&to)
+        .arg("--config")
+        .arg(format!("build.build-dir={}", serde_json::to_string(&to)?))
+        // A project may use other builds of the same packages, and link with bitcode.
+        .env(
+            "CARGO_ENCODED_RUSTFLAGS",
+            "-Cmetadata=rr-channel\u{1f}-Cembed-bitcode=yes",
+        )
+        .env("RUSTC_WORKSPACE_WRAPPER", "")
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .context("cannot start cargo")?;
+    ensure!(
+        output.status.success(),
+        "the std that records could not be built; without `--std`, locks and channels of std are \
+         not recorded"
+    );
+    let mut libraries = Vec::new();
+    for message in Message::parse_stream(output.stdout.as_slice()) {
+        if let Message::CompilerArtifact(artifact) = message? {
+            let rlib =
+                |file: &&cargo_metadata::camino::Utf8PathBuf| file.extension() == Some("rlib");
+            let rlib = artifact.filenames.iter().find(rlib).cloned();
+            libraries.extend(rlib.map(|path| (artifact.target.name, path)));
+        }
+    }
+    // Cargo also names a copy whose file has no hash in its name; the original is beside the
+    // dependencies.
+    let find = |name: &str| {
+        let found = libraries.iter().find(|(crate_name, _)| crate_name == name);
+        let (_, path) = found.with_context(|| format!("cargo built no {name}"))?;
+        Ok::<_, anyhow::Error>(path.clone().into_std_path_buf())
+    };
+    let std = find("rr_channel_std")?;
+    let core = find("rr_channel_core")?;
+    let dependencies = core.parent().context("a library has no directory")?;
+    let beside = dependencies.join(std.file_name().context("a library has no name")?);
+    let std = if beside.exists() {
+        beside
+    } else {
+        let to = dependencies.join("librr_channel_std.rlib");
+        fs::copy(&std, &to).with_context(|| format!("cannot copy {}", std.display()))?;
+        to
+    };
+    Ok(RecordedStd {
+        std,
+        core,
+        log: find("rr_channel_log")?,
+    })
+}
+
+fn text(path: &Path) -> anyhow::Result<&str> {
+    path.to_str()
+        .with_context(|| format!("the path {} is not UTF-8", path.display()))
+}
+
+/// A word of a shell.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn made() -> RecordedStd {
+        RecordedStd {
+            std: "/a b/librr_channel_std.rlib".into(),
+            core: "/a b/librr_channel_core-1.rlib".into(),
+            log: "/a b/librr_channel_log-1.rlib".into(),
+        }
+    }
+
+    /// The call that the script makes for a crate of `package`, by arguments.
+    fn called(package: &str, args: &[&str], chain: Option<&str>) -> Vec<String> {
+        let text = made().script_text(chain).unwrap();
+        let output = Command::new("sh")
+            .args(["-c", &text, "rustc-std", "printf", r"%s\n"])
+            .args(args)
+            .env("CARGO_PKG_NAME", package)
+            .output()
+            .unwrap();
+        assert!(output.status.success(), "{output:?}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        text.lines().map(str::to_owned).collect()
+    }
+
+    const FOR_TARGET: &[&str] = &["--crate-name", "a", "--target", "t"];
+
+    #[test]
+    fn crates_of_programs_get_it() {
+        let called = called("a", FOR_TARGET, None);
+        assert_eq!(called[..4], *FOR_TARGET);
+        assert_eq!(
+            called[4..],
+            [
+                "-L",
+                "dependency=/a b",
+                "--extern",
+                "std=/a b/librr_channel_std.rlib"
+            ]
+        );
+    }
+
+    #[test]
+    fn crates_that_the_build_runs_do_not() {
+        let args = &["--crate-name", "build_script_build", "--crate-type", "bin"];
+        assert_eq!(called("a", args, None), args);
+    }
+
+    #[test]
+    fn crates_made_of_atomics_have_the_original() {
+        for package in ["tokio", "tokio-util", "once_cell", "rr-channel-parking_lot"] {
+            assert!(has_original(package));
+            assert_eq!(called(package, FOR_TARGET, None).len(), 6, "{package}");
+        }
+        assert!(!has_original("once_cell_try"));
+    }
+
+    #[test]
+    fn replacements_share_its_session() {
+        let called = called("rr-channel", FOR_TARGET, None);
+        assert_eq!(
+            called[6..],
+            [
+                "--extern",
+                "rr_channel_core=/a b/librr_channel_core-1.rlib",
+                "--extern",
+                "rr_channel_log=/a b/librr_channel_log-1.rlib"
+            ]
+        );
+    }
+
+    #[test]
+    fn the_wrapper_of_the_user_is_called() {
+        let text = made().script_text(Some("/it's/sccache")).unwrap();
+        assert!(
+            text.ends_with("exec '/it'\\''s/sccache' \"$@\"\n"),
+            "{text}"
+        );
+    }
+}
