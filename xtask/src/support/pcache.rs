@@ -1,6 +1,7 @@
 //! The workspace's own `pcache`: building it, reading its report.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::Context;
 use serde::Deserialize;
@@ -166,4 +167,20 @@ fn has_static_libc() -> bool {
         .arg("-print-file-name=libc.a")
         .output()
         .is_ok_and(|output| output.stdout.contains(&b'/'))
+}
+
+/// Whether a pcache injects errors, as only one that is built for tests does.
+///
+/// # Errors
+///
+/// When it cannot be started.
+pub(crate) fn injects_errors(program: &Path) -> anyhow::Result<bool> {
+    let store = tempfile::tempdir()?;
+    let status = Command::new(program)
+        .args(["--quiet", "--", "sh", "-c", "cd / 2> /dev/null || exit 7"])
+        .env("PCACHE_DIR", store.path())
+        .env("PCACHE_INJECT", "chdir:EIO:1")
+        .status()
+        .with_context(|| format!("starting {}", program.display()))?;
+    Ok(status.code() == Some(7))
 }

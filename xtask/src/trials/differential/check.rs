@@ -8,14 +8,12 @@ use std::process::Command;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use anyhow::Context;
-
 use super::case::{Aftermath, Case, Edit, Run, Step};
 use super::conclude;
 use super::disturb::{self, Progress, Ready, Scene};
 use super::edit::Target;
 use super::execute::{End, Outcome, Patience, execute};
-use crate::support::pcache::Report;
+use crate::support::pcache::{self, Report};
 use crate::support::tree;
 use crate::support::tree::arena::{Arena, Side};
 use crate::support::tree::clock::{self, FileClock, Nanos};
@@ -41,14 +39,7 @@ impl Pcache {
     ///
     /// When it cannot be started.
     pub(crate) fn injects_errors(&self) -> anyhow::Result<bool> {
-        let store = tempfile::tempdir()?;
-        let status = Command::new(&self.program)
-            .args(["--quiet", "--", "sh", "-c", "cd / 2> /dev/null || exit 7"])
-            .env("PCACHE_DIR", store.path())
-            .env("PCACHE_INJECT", "chdir:EIO:1")
-            .status()
-            .with_context(|| format!("starting {}", self.program.display()))?;
-        Ok(status.code() == Some(7))
+        pcache::injects_errors(&self.program)
     }
 }
 

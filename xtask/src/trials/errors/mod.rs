@@ -131,6 +131,11 @@ struct Summary {
 /// When the machinery fails; differences are printed and answered with a failing exit code.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let program = args.tested.program(Build::Test)?;
+    ensure!(
+        pcache::injects_errors(&program)?,
+        "{} injects no errors: it is not built for tests",
+        program.display()
+    );
     let scratch = args.tested.scratch("errors-")?;
     let helper = compile(scratch.path())?;
     let mut calls = calls::all();

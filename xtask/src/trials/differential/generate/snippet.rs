@@ -127,7 +127,7 @@ const PURE: &[&str] = &[
     ": > {o}; for k in 1 2 3; do echo $k >> {o}; done",
     "rm -f {o}; set -C; cat {i} > {o}",
     "set -C; cat {i} > {o}",
-    "rm -f {o}.fifo; mkfifo {o}.fifo; cat lib/vars.sh > {o}.fifo & cat {o}.fifo > {o}; wait; rm {o}.fifo",
+    "rm -f {o}.fifo; mkfifo {o}.fifo; (cat lib/vars.sh > {o}.fifo) 2> /dev/null & cat {o}.fifo > {o}; wait; rm {o}.fifo",
     "(sleep 0.01; cat {i} > {o}) & wait",
     "(cat {i} > {o}.1 & cat {j} > {o}.2 & wait) 2> /dev/null; cat {o}.1 {o}.2 > {o}",
     "tar cf - --sort=name --mtime=@0 --owner=0 --group=0 src inc | tar tf - > {o}",
