@@ -68,6 +68,23 @@ struct Project {
 }
 
 impl Project {
+    /// One that uses nothing but `std`.
+    fn of_std() -> Project {
+        let project = Project::new();
+        let manifest = project.path("Cargo.toml");
+        let text = fs::read_to_string(&manifest).unwrap();
+        let text = text.replace("crossbeam-channel = \"0.5\"\n", "");
+        fs::write(&manifest, text).unwrap();
+        let library = project.path("src/lib.rs");
+        let text = fs::read_to_string(&library).unwrap();
+        let text = text.replace(
+            "crossbeam_channel::unbounded",
+            "std::sync::mpsc::channel as unbounded",
+        );
+        fs::write(&library, text).unwrap();
+        project
+    }
+
     fn new() -> Project {
         let dir = tempfile::tempdir().unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
@@ -110,6 +127,10 @@ impl Project {
         command
             .current_dir(self.dir.path())
             .env("CARGO_TARGET_DIR", built)
+            .env(
+                "XDG_CACHE_HOME",
+                Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"),
+            )
             .env("SERVO_HARNESS_STATE", self.path("state"))
             .env("TURNS", self.path("turns"))
             .output()
@@ -252,6 +273,18 @@ fn tests_decided_by_messages_are_tamed_and_others_are_named() {
     assert_eq!(project.artefacts(), artefacts);
 
     tests_that_nextest_lists_are_tamed_as_well(&project);
+}
+
+#[test]
+fn tests_decided_by_channels_of_std_are_tamed() {
+    let project = Project::of_std();
+    let args = ["tame", "--json", "-n12", "--precision", "0"];
+    let output = project.run(&[&args[..], &["--only", "order", "--std"]].concat());
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let order = row(&summary, "turns::turns$tests::order");
+    assert_eq!(order["plain"]["expected"], 6, "{order}");
+    assert_eq!(order["replay"]["expected"], 12, "{}", said(&output));
+    assert_eq!(order["replay"]["unfaithful"], 0, "{order}");
 }
 
 /// On a project that is built.

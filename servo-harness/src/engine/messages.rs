@@ -32,7 +32,7 @@ impl Messages {
     pub(crate) fn of(source: &Source) -> anyhow::Result<Messages> {
         let project = match source.of_cargo().or_else(|| source.of_nextest()) {
             Some(args) if !uses_it_itself(args)? => Some(
-                PatchedProject::find(args, source.except())
+                PatchedProject::find(args, source.except(), source.records_std())
                     .context("this project cannot be recorded with rr-channel")?,
             ),
             _ => None,

@@ -95,6 +95,9 @@ pub struct Source {
     /// A crate that is not replaced to record cargo's tests; may be given again
     #[arg(long, value_name = "CRATE")]
     except: Vec<String>,
+    /// Also record the locks, channels and threads of std, in cargo's tests
+    #[arg(long)]
+    std: bool,
     /// `cargo test ...`, `cargo nextest run ...`, or what runs one test
     #[arg(last = true, value_name = "COMMAND")]
     command: Vec<String>,
@@ -130,6 +133,11 @@ impl Source {
     /// Crates that are left as they are.
     pub(crate) fn except(&self) -> &[String] {
         &self.except
+    }
+
+    /// Whether `std` is recorded.
+    pub(crate) const fn records_std(&self) -> bool {
+        self.std
     }
 
     /// The options of `cargo test`, if that is where the tests come from.

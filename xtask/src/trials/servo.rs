@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         target: work.join("target"),
     };
     println!("replaced: {}", servo.replaced()?.join(", "));
-    let project = PatchedProject::find(&servo.options(), &[EXCEPT.to_owned()])?;
+    let project = PatchedProject::find(&servo.options(), &[EXCEPT.to_owned()], false)?;
     println!("mode      runs  tests");
     let mut totals = Totals::default();
     for _ in 0..args.runs {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use crate::report;
-use crate::reprise::project::cargo::{EXCEPT, Patched, Project, Shared};
+use crate::reprise::project::cargo::{EXCEPT, Patched, Project, STD, Shared};
 use crate::reprise::runner;
 use crate::reprise::store::Ending;
 
@@ -18,13 +18,15 @@ pub struct PatchedProject {
 
 impl PatchedProject {
     /// Patches the project that cargo finds with these options of `cargo test`; crates that
-    /// are named in `except` are left as they are.
+    /// are named in `except` are left as they are. With `records_std`, locks, channels and
+    /// threads of `std` are recorded as well.
     ///
     /// # Errors
     /// If there is none, or nothing to patch in it, or cargo does not use the patch.
-    pub fn find(args: &[String], except: &[String]) -> anyhow::Result<Self> {
+    pub fn find(args: &[String], except: &[String], records_std: bool) -> anyhow::Result<Self> {
         let except = except.iter().map(|name| format!("{EXCEPT}={name}"));
-        let mut rest: Vec<String> = except.chain(args.iter().cloned()).collect();
+        let std = records_std.then(|| STD.to_owned());
+        let mut rest: Vec<String> = except.chain(std).chain(args.iter().cloned()).collect();
         let project = Project::find(Shared::take(&mut rest))?;
         let patched = project.patch()?;
         Ok(PatchedProject {
