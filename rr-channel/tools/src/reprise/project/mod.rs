@@ -4,5 +4,5 @@ pub(super) mod cargo;
 pub(super) mod coverage;
 mod fixed;
 mod metadata;
-mod recorded_std;
+pub(super) mod recorded_std;
 mod std_names;
