@@ -71,7 +71,7 @@ impl Project {
             .env("CARGO_TARGET_DIR", self.target())
             // Dependencies are built once for all projects.
             .env("CARGO_BUILD_BUILD_DIR", Path::new(env!("CARGO_TARGET_TMPDIR")).join("projects"))
-            // What stands in for std is built once, too.
+            // The std that records is built once, too.
             .env("XDG_CACHE_HOME", Path::new(env!("CARGO_TARGET_TMPDIR")).join("cache"))
             .env("OUTCOMES", self.outcomes())
             .env_remove("RR_CHANNEL")

@@ -287,7 +287,7 @@ impl Project {
         if self.shared.pass.iter().any(|option| option == "--offline") {
             cargo.arg("--offline");
         }
-        let version = rustc_version()?;
+        let version = self.rustc_version()?;
         let std = RecordedStd::get(cargo, &version, target, &plain_lock(dir), &self.dir)?;
         // Cargo does not know which wrapper built what: a plain build must not find it, nor one
         // with another `std`.
@@ -301,6 +301,17 @@ impl Project {
             ("RUSTC_WRAPPER", script.into_os_string()),
             ("CARGO_ENCODED_RUSTDOCFLAGS", rustdoc_flags(&std)?.into()),
         ])
+    }
+
+    /// The output of `rustc -vV`, of the compiler that cargo calls.
+    fn rustc_version(&self) -> anyhow::Result<String> {
+        let given = env::var_os("RUSTC");
+        let given = given.or_else(|| Some(self.configured("build.rustc")?.into()));
+        let rustc = given.unwrap_or_else(|| OsString::from("rustc"));
+        let output = Command::new(&rustc).arg("-vV").output();
+        let output = output.with_context(|| format!("cannot start {}", rustc.display()))?;
+        ensure!(output.status.success(), "`rustc -vV` failed");
+        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// The user's program that cargo is to call in place of the compiler.
@@ -497,15 +508,6 @@ fn config(key: &str, value: &str) -> anyhow::Result<Vec<String>> {
     // A string in JSON is one in TOML.
     let value = serde_json::to_string(value)?;
     Ok(vec!["--config".to_owned(), format!("{key}={value}")])
-}
-
-/// The output of `rustc -vV`, of the compiler that cargo calls.
-fn rustc_version() -> anyhow::Result<String> {
-    let rustc = env::var_os("RUSTC").unwrap_or_else(|| OsString::from("rustc"));
-    let output = Command::new(&rustc).arg("-vV").output();
-    let output = output.with_context(|| format!("cannot start {}", rustc.display()))?;
-    ensure!(output.status.success(), "`rustc -vV` failed");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 /// The options of rustdoc that the environment names, and those with which tests in documentation
