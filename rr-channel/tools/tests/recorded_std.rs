@@ -7,16 +7,7 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
 
-use common::{Project, run, stderr};
-
-const MANIFEST: &str = r#"
-[package]
-name = "project"
-version = "0.0.0"
-edition = "2021"
-
-[workspace]
-"#;
+use common::{PACKAGE, Project, run, stderr};
 
 const LIBRARY: &str = r#"
 //! ```
@@ -34,15 +25,10 @@ pub fn content(lock: &Mutex<u8>) -> u8 {
 mod tests {
     use std::any::type_name;
     use std::collections::HashMap;
-    use std::io::Write as _;
     use std::sync::{mpsc, Arc, Condvar, Mutex, Once, OnceLock, RwLock};
     use std::thread;
 
-    fn say(line: &str) {
-        let path = std::env::var_os("OUTCOMES").unwrap();
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        file.write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
+    include!("say.rs");
 
     static CHANGED: Condvar = Condvar::new();
     static LEFT: Mutex<u8> = Mutex::new(4);
@@ -96,7 +82,7 @@ const WRAPPER: &str = "#!/bin/sh\necho called >> \"$0.log\"\nexec \"$@\"\n";
 
 #[test]
 fn the_order_of_what_threads_do_with_std_is_replayed() {
-    let project = Project::new(&[("Cargo.toml", MANIFEST), ("src/lib.rs", LIBRARY)]);
+    let project = Project::new(&[("Cargo.toml", PACKAGE), ("src/lib.rs", LIBRARY)]);
     let mut outcomes = HashSet::new();
     for options in [
         &["test", "--std", "-q"][..],
@@ -120,7 +106,7 @@ fn the_order_of_what_threads_do_with_std_is_replayed() {
 
 #[test]
 fn a_plain_build_afterwards_has_the_original() {
-    let project = Project::new(&[("Cargo.toml", MANIFEST), ("src/lib.rs", LIBRARY)]);
+    let project = Project::new(&[("Cargo.toml", PACKAGE), ("src/lib.rs", LIBRARY)]);
     let wrapper = project.path().join("wrapper");
     fs::write(project.path().join("text"), WRAPPER).unwrap();
     // By another process: it is not open for writing in a child of another test.
@@ -163,7 +149,7 @@ fn a_plain_build_afterwards_has_the_original() {
 
 #[test]
 fn without_it_there_is_nothing_to_record() {
-    let project = Project::new(&[("Cargo.toml", MANIFEST), ("src/lib.rs", LIBRARY)]);
+    let project = Project::new(&[("Cargo.toml", PACKAGE), ("src/lib.rs", LIBRARY)]);
     let output = project.reprise(&["test"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(stderr(&output).contains("`--std`"), "{}", stderr(&output));

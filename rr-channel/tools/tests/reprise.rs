@@ -7,19 +7,12 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use common::{Project, run, stderr};
+use common::{PACKAGE, Project, run, stderr};
 
-const MANIFEST: &str = r#"
-[package]
-name = "project"
-version = "0.0.0"
-edition = "2021"
-
+const DEPENDENCIES: &str = r#"
 [dependencies]
 crossbeam-channel = "0.5"
 parking_lot = { version = "0.12", features = ["arc_lock"] }
-
-[workspace]
 "#;
 
 /// Neither compilers nor build scripts may see what makes a process record.
@@ -35,15 +28,10 @@ const LIBRARY: &str = r#"
 #[cfg(test)]
 mod tests {
     use crossbeam_channel::{bounded, unbounded};
-    use std::io::Write as _;
     use std::process::Command;
     use std::thread;
 
-    fn say(line: &str) {
-        let path = std::env::var_os("OUTCOMES").unwrap();
-        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-        file.write_all(format!("{line}\n").as_bytes()).unwrap();
-    }
+    include!("say.rs");
 
     #[test]
     fn racing() {
@@ -137,10 +125,10 @@ mod tests {
 }
 "#;
 
-/// A project of this manifest.
-fn project(manifest: &str) -> Project {
+/// A project with these tables in its manifest.
+fn project(tables: &str) -> Project {
     Project::new(&[
-        ("Cargo.toml", manifest),
+        ("Cargo.toml", &format!("{PACKAGE}{tables}")),
         ("build.rs", BUILD_SCRIPT),
         ("src/lib.rs", LIBRARY),
     ])
@@ -168,7 +156,7 @@ fn files(project: &Project) -> BTreeSet<(PathBuf, Vec<u8>)> {
 
 #[test]
 fn a_project_is_recorded_and_replayed_as_it_is() {
-    let project = project(MANIFEST);
+    let project = project(DEPENDENCIES);
     let before = files(&project);
 
     // The order of messages is that of the recording, in each replay.
@@ -281,7 +269,6 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
 }
 
 const IPC: &str = r#"
-use std::io::Write as _;
 use ipc_channel::ipc::IpcReceiver;
 
 #[test]
@@ -307,22 +294,21 @@ fn race(receive: impl FnOnce(IpcReceiver<u32>) -> Vec<u32>) {
     }
     drop(s);
     let seen = receive(r);
-    let path = std::env::var_os("OUTCOMES").unwrap();
-    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
-    file.write_all(format!("{seen:?}\n").as_bytes()).unwrap();
+    say(&format!("{seen:?}"));
 }
+
+include!("../src/say.rs");
 "#;
 
 #[test]
 fn an_older_parking_lot_and_ipc_channel_are_replaced() {
-    let manifest = MANIFEST.replace("version = \"0.12\"", "version = \"0.11\"");
-    assert_ne!(manifest, MANIFEST);
-    let manifest = manifest.replace(
-        "[workspace]",
-        "ipc-channel = { version = \"0.23\", features = [\"async\"] }\n\
-         futures-executor = \"0.3\"\n\n[workspace]",
+    let dependencies = DEPENDENCIES.replace("version = \"0.12\"", "version = \"0.11\"");
+    assert_ne!(dependencies, DEPENDENCIES);
+    let project = project(
+        &(dependencies
+            + "ipc-channel = { version = \"0.23\", features = [\"async\"] }\n\
+               futures-executor = \"0.3\"\n"),
     );
-    let project = project(&manifest);
     project.write("tests/ipc.rs", IPC);
     record_and_replay(&project, &["--lib", "--", "--exact", "tests::locking"]);
     for test in ["racing", "streaming"] {
@@ -332,9 +318,9 @@ fn an_older_parking_lot_and_ipc_channel_are_replaced() {
 
 #[test]
 fn the_latest_parking_lot_is_replaced() {
-    let manifest = MANIFEST.replace("version = \"0.12\"", "version = \"0.13\"");
-    assert_ne!(manifest, MANIFEST);
-    let project = project(&manifest);
+    let dependencies = DEPENDENCIES.replace("version = \"0.12\"", "version = \"0.13\"");
+    assert_ne!(dependencies, DEPENDENCIES);
+    let project = project(&dependencies);
     record_and_replay(&project, &["--lib", "--", "--exact", "tests::locking"]);
 }
 
@@ -368,8 +354,7 @@ fn a_static_executable_is_refused() {
 
 #[test]
 fn a_project_without_channels_has_nothing_to_record() {
-    let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();
-    let project = project(&format!("{package}[workspace]\n"));
+    let project = project("");
     let output = project.reprise(&["test"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     assert!(
@@ -381,11 +366,10 @@ fn a_project_without_channels_has_nothing_to_record() {
 
 #[test]
 fn coverage_lists_unrecorded_uses() {
-    let (package, _) = MANIFEST.split_once("[dependencies]").unwrap();
     let manifest = format!(
-        "{package}[dependencies]\ncrossbeam-channel = \"0.5\"\nrayon = \"1\"\n\n\
+        "{PACKAGE}[dependencies]\ncrossbeam-channel = \"0.5\"\nrayon = \"1\"\n\n\
          [dev-dependencies]\nparking_lot = \"0.12\"\n\
-         old = {{ package = \"parking_lot\", version = \"0.11\" }}\n\n[workspace]\n"
+         old = {{ package = \"parking_lot\", version = \"0.11\" }}\n"
     );
     let source = "use std::sync::{Arc, mpsc};\n\n#[test]\nfn a() { std::thread::park() }\n";
     let project = Project::new(&[("Cargo.toml", &manifest), ("src/lib.rs", source)]);
@@ -434,7 +418,7 @@ fn coverage_lists_unrecorded_uses() {
 
 #[test]
 fn a_recording_that_cannot_be_replayed_is_an_error() {
-    let project = project(MANIFEST);
+    let project = project(DEPENDENCIES);
     let output = project.reprise(&["replay"]).output().unwrap();
     assert_eq!(output.status.code(), Some(125));
     let said = stderr(&output);

@@ -6,6 +6,27 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+/// The start of a manifest, which a table of dependencies can follow.
+pub(crate) const PACKAGE: &str = r#"
+[workspace]
+
+[package]
+name = "project"
+version = "0.0.0"
+edition = "2021"
+"#;
+
+/// `say` for a project's tests, which include it.
+const SAY: &str = r#"
+fn say(line: &str) {
+    use std::io::Write as _;
+
+    let path = std::env::var_os("OUTCOMES").unwrap();
+    let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
+    file.write_all(format!("{line}\n").as_bytes()).unwrap();
+}
+"#;
+
 /// A project in a directory of its own, which goes when this is dropped. It is built with
 /// what the workspace's lock file names, so nothing is downloaded that building the tests
 /// did not need.
@@ -15,11 +36,11 @@ pub(crate) struct Project {
 }
 
 impl Project {
-    /// One with these files.
+    /// One with these files, and with `src/say.rs`, by which its tests say what they saw.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let project = Project { dir, offline: true };
-        for (path, text) in files {
+        for (path, text) in files.iter().chain(&[("src/say.rs", SAY)]) {
             project.write(path, text);
         }
         let lock = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../Cargo.lock");

@@ -1,7 +1,8 @@
 //! Copies of upstream's sources, with edits.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 
 use anyhow::{Context, ensure};
@@ -92,6 +93,22 @@ pub(in crate::reprise) fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()>
     path.parent()
         .map_or(Ok(()), fs::create_dir_all)
         .and_then(|()| fs::write(path, bytes))
+        .with_context(|| format!("cannot write {}", path.display()))
+}
+
+/// Writes a file that can be executed, unless it has this content already. It appears whole: a
+/// build that runs meanwhile may execute it.
+///
+/// # Errors
+/// If it cannot be written.
+pub(in crate::reprise) fn write_script(path: &Path, text: &str) -> anyhow::Result<()> {
+    if fs::read(path).is_ok_and(|present| present == text.as_bytes()) {
+        return Ok(());
+    }
+    let new = path.with_extension("new");
+    write(&new, text.as_bytes())?;
+    fs::set_permissions(&new, Permissions::from_mode(0o755))
+        .and_then(|()| fs::rename(&new, path))
         .with_context(|| format!("cannot write {}", path.display()))
 }
 

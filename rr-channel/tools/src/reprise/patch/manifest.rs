@@ -203,10 +203,16 @@ pub(super) fn shim_manifest(package: &Replaced<'_>, asked: &[&str]) -> Table {
     shim
 }
 
+/// The manifest of a crate of ours with `features`, as a table in TOML.
+fn our_manifest(name: &str, features: &str) -> anyhow::Result<Table> {
+    let mut made = manifest(name, env!("CARGO_PKG_VERSION"), "2024");
+    let features: Table = features.parse()?;
+    made.insert("features".to_owned(), features.into());
+    Ok(made)
+}
+
 pub(super) fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
-    let mut rr_channel = manifest("rr-channel", env!("CARGO_PKG_VERSION"), "2024");
-    let features: Table = FEATURES.parse()?;
-    rr_channel.insert("features".to_owned(), features.into());
+    let mut rr_channel = our_manifest("rr-channel", FEATURES)?;
     let mut dependencies: Table = DEPENDENCIES.parse()?;
     for (name, version) in replaced.iter().flat_map(|package| package.of.needs) {
         let mut needed = Table::new();
@@ -220,9 +226,7 @@ pub(super) fn rr_channel_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<T
 }
 
 pub(super) fn core_manifest(replaced: &[Replaced<'_>]) -> anyhow::Result<Table> {
-    let mut core = manifest("rr-channel-core", env!("CARGO_PKG_VERSION"), "2024");
-    let features: Table = CORE_FEATURES.parse()?;
-    core.insert("features".to_owned(), features.into());
+    let mut core = our_manifest("rr-channel-core", CORE_FEATURES)?;
     let mut dependencies: Table = CORE_DEPENDENCIES.parse()?;
     use_upstreams(&mut dependencies, replaced);
     core.insert("dependencies".to_owned(), dependencies.into());

@@ -291,7 +291,7 @@ impl Project {
         let std = RecordedStd::get(cargo, &version, target, &plain_lock(dir), &self.dir)?;
         // Cargo does not know which wrapper built what: a plain build must not find it, nor one
         // with another `std`.
-        let build = self.dir.join(format!("build-{}", std.name()?));
+        let build = self.dir.join(format!("build-{}", std.name()));
         let build = build.to_string_lossy().into_owned();
         options.extend(config("build.build-dir", &build)?);
         options.extend(["--target-dir".to_owned(), build]);

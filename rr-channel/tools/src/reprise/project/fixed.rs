@@ -10,11 +10,7 @@
 //! project get the flag. Nothing changes where the project has such a wrapper itself, or
 //! chooses how it is linked.
 
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-
-use anyhow::Context;
 
 use crate::reprise::patch::copy;
 
@@ -34,14 +30,7 @@ pub(crate) fn script(dir: &Path) -> anyhow::Result<PathBuf> {
     // Cargo builds anew what was built by a script of another name, not of other content.
     let hash = blake3::hash(SCRIPT.as_bytes()).to_hex();
     let path = dir.join(format!("rustc-fixed-{}", &hash[..8]));
-    if fs::read(&path).is_ok_and(|present| present == SCRIPT.as_bytes()) {
-        return Ok(path);
-    }
-    let new = path.with_extension("new");
-    copy::write(&new, SCRIPT.as_bytes())?;
-    fs::set_permissions(&new, Permissions::from_mode(0o755))
-        .and_then(|()| fs::rename(&new, &path))
-        .with_context(|| format!("cannot make {}", path.display()))?;
+    copy::write_script(&path, SCRIPT)?;
     Ok(path)
 }
 

@@ -14,8 +14,7 @@
 //! `std` ([`ORIGINAL`]).
 
 use std::env;
-use std::fs::{self, File, Permissions};
-use std::os::unix::fs::PermissionsExt as _;
+use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -78,6 +77,8 @@ pub(crate) struct RecordedStd {
     std: PathBuf,
     core: PathBuf,
     log: PathBuf,
+    /// A hash of the libraries.
+    hash: String,
 }
 
 impl RecordedStd {
@@ -131,23 +132,16 @@ impl RecordedStd {
 
     /// The directory of all that is linked with it.
     fn dependencies(&self) -> &Path {
-        self.std.parent().unwrap_or(Path::new("."))
+        self.core.parent().unwrap_or(Path::new("."))
     }
 
     /// A name for builds with it, unlike those of other builds of it.
-    ///
-    /// # Errors
-    /// If it cannot be read.
-    pub(crate) fn name(&self) -> anyhow::Result<String> {
+    pub(crate) fn name(&self) -> String {
         let mut hasher = blake3::Hasher::new();
-        for file in self.files() {
-            let bytes =
-                fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
-            hasher.update(&bytes);
-        }
+        hasher.update(self.hash.as_bytes());
         hasher.update(SCRIPT.as_bytes());
         hasher.update(ORIGINAL.concat().as_bytes());
-        Ok(hasher.finalize().to_hex()[..16].to_owned())
+        hasher.finalize().to_hex()[..16].to_owned()
     }
 
     /// Makes the script below `dir`, which calls `chain` with the compiler's command line if the
@@ -158,14 +152,7 @@ impl RecordedStd {
     pub(crate) fn script(&self, dir: &Path, chain: Option<&str>) -> anyhow::Result<PathBuf> {
         let text = self.script_text(chain)?;
         let path = dir.join("rustc-std");
-        if fs::read(&path).is_ok_and(|present| present == text.as_bytes()) {
-            return Ok(path);
-        }
-        let new = dir.join("rustc-std.new");
-        copy::write(&new, text.as_bytes())?;
-        fs::set_permissions(&new, Permissions::from_mode(0o755))
-            .and_then(|()| fs::rename(&new, &path))
-            .with_context(|| format!("cannot make {}", path.display()))?;
+        copy::write_script(&path, &text)?;
         Ok(path)
     }
 
@@ -254,29 +241,24 @@ fn build(mut cargo: Command, target: &str, lock: &Path, dir: &Path) -> anyhow::R
             libraries.extend(rlib.map(|path| (artifact.target.name, path)));
         }
     }
-    // Cargo also names a copy whose file has no hash in its name; the original is beside the
-    // dependencies.
     let find = |name: &str| {
         let found = libraries.iter().find(|(crate_name, _)| crate_name == name);
         let (_, path) = found.with_context(|| format!("cargo built no {name}"))?;
         Ok::<_, anyhow::Error>(path.clone().into_std_path_buf())
     };
-    let std = find("rr_channel_std")?;
-    let core = find("rr_channel_core")?;
-    let dependencies = core.parent().context("a library has no directory")?;
-    let beside = dependencies.join(std.file_name().context("a library has no name")?);
-    let std = if beside.exists() {
-        beside
-    } else {
-        let to = dependencies.join("librr_channel_std.rlib");
-        fs::copy(&std, &to).with_context(|| format!("cannot copy {}", std.display()))?;
-        to
-    };
-    Ok(RecordedStd {
-        std,
-        core,
+    let mut made = RecordedStd {
+        std: find("rr_channel_std")?,
+        core: find("rr_channel_core")?,
         log: find("rr_channel_log")?,
-    })
+        hash: String::new(),
+    };
+    let mut hasher = blake3::Hasher::new();
+    for file in made.files() {
+        let bytes = fs::read(file).with_context(|| format!("cannot read {}", file.display()))?;
+        hasher.update(&bytes);
+    }
+    made.hash = hasher.finalize().to_hex().to_string();
+    Ok(made)
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {
@@ -298,6 +280,7 @@ mod tests {
             std: "/a b/librr_channel_std.rlib".into(),
             core: "/a b/librr_channel_core-1.rlib".into(),
             log: "/a b/librr_channel_log-1.rlib".into(),
+            hash: String::new(),
         }
     }
 
