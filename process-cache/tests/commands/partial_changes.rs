@@ -1,6 +1,9 @@
 //! Calls that change a file in part, or only in some state of its name: what was recorded for one
 //! state is not repeated in another.
 
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
 use crate::support::{Sandbox, check_uncacheable, program};
 
 /// States of the names `a` and `b`.
@@ -46,10 +49,51 @@ fn check_call(call: &str) {
     }
 }
 
+/// truncate(2), which Perl's own function does not call.
+fn truncate(length: u32) -> String {
+    let number = libc::SYS_truncate;
+    format!("syscall({number}, ($name = \"a\"), {length}) == 0")
+}
+
 #[test]
 fn truncation_by_name_depends_on_the_file() {
-    check_call("truncate(\"a\", 3)");
-    check_call("truncate(\"a\", 0)");
+    check_call(&truncate(3));
+    check_call(&truncate(0));
+}
+
+#[test]
+fn truncation_to_the_same_length_treats_the_time_as_the_file_system_does() {
+    let empty = format!("utime(1, 1, \"a\") && {}", truncate(0));
+    let open = "open(F, \"+<\", \"a\") && utime(1, 1, \"a\") && truncate(F, 0)";
+    let (Some(by_name), Some(open)) = (perl(&empty), perl(open)) else {
+        return;
+    };
+    // The usual directory, and one in memory where there is one.
+    let memory = Path::new("/dev/shm");
+    let places = [None, Some(memory)].into_iter();
+    for place in places.filter(|place| place.is_none_or(Path::is_dir)) {
+        let dir = place.map(|memory| tempfile::tempdir_in(memory).unwrap());
+        for command in [&by_name, &open] {
+            let sandbox = Sandbox::new(": > a");
+            let dir = dir
+                .as_ref()
+                .map_or_else(|| sandbox.path("."), |dir| dir.path().to_owned());
+            let command = format!("cd {} && : > a && {command}", dir.display());
+            let modified = || {
+                std::fs::metadata(dir.join("a"))
+                    .unwrap()
+                    .modified()
+                    .unwrap()
+            };
+            let is_old = || modified() == UNIX_EPOCH + Duration::from_secs(1);
+            sandbox.plain(&command);
+            let plain = is_old();
+            for _ in 0..2 {
+                sandbox.cached(&command);
+                assert_eq!(is_old(), plain, "{command}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -435,6 +435,16 @@ impl Session {
             Some((seq, None)) => self.note_kind(seq, unit, &path, None),
             None => {}
         }
+        // Some file systems leave the times of a file that has this length already (tmpfs, if it
+        // is empty, and only by a name); others set them.
+        let now = rustix::fs::lstat(path.as_path()).ok();
+        let unchanged = initial.as_deref().zip(now).is_some_and(|(before, now)| {
+            let times = |stat: &Stat| {
+                let modified = (stat.st_mtime, stat.st_mtime_nsec);
+                (modified, stat.st_ctime, stat.st_ctime_nsec)
+            };
+            before.st_size == now.st_size && times(before) == times(&now)
+        });
         let mut initial_content = None;
         if let (Some(stat), false) = (initial.as_deref(), known) {
             // Another name of the file would be cut, too.
@@ -447,13 +457,16 @@ impl Session {
                 self.note(unit, Query::Content(path.clone()), observed, path.clone());
                 initial_content = Some(content);
             }
-            if stat.st_nlink > 1 {
+            if stat.st_nlink > 1 && !unchanged {
                 self.mark_uncacheable(
                     unit,
                     format!("cuts {}, which has several names", path.display()),
                     true,
                 );
             }
+        }
+        if unchanged {
+            return;
         }
         if let Some(stat) = initial.as_deref() {
             self.contents.forget(stat);
