@@ -91,6 +91,8 @@
 //! | ipc-channel 0.23 in a project or its dependencies, through `cargo reprise` | covered |
 //! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. A replay chooses the same random names, also for temporary files, so it may meet files that the recorded run left behind |
 //! | random bytes from `/dev/urandom`, or by a system call of a program's own | not covered |
+//! | clocks, read by `clock_gettime`, `gettimeofday`, `time` or `syscall` (so `Instant` and `SystemTime`), in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread: a replay shows what was read between the same two events of the thread. A thread that reads more often sees the time go on until the next recorded read. Deadlines that the program computes are moved to the present |
+//! | clocks that a program reads by the processor's counter or by a system call of its own; how long sleeps take | not covered |
 //! | values that the program passes through [`value`] | covered |
 //! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs which job | covered: an operation belongs to the job's position in the tree of forks, not to the thread |
 //! | decisions of rayon's iterators by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |
@@ -100,7 +102,7 @@
 //! | other versions of tokio, other executors | not covered; the operations of a task are attributed to the thread |
 //! | futures-channel, flume, async-channel, kanal and the like | not covered; `cargo reprise coverage` names them where it finds them |
 //! | locks, channels and threads of `std` itself, in a project or its dependencies, through `cargo reprise test --std` | covered, but for crates that make locks or executors of their own; `cargo reprise coverage --std` lists these |
-//! | time, and the order of file and network operations | not covered, except through [`value`]; a program that depends on them may desynchronise |
+//! | the order of file and network operations | not covered, except through [`value`]; a program that depends on it may desynchronise |
 //! | messages and locks after a desynchronisation | not covered: a live thread may take what a replaying thread needs |
 //!
 //! Recording adds a nanosecond or so to a lock and up to ten to a message, if memory is at hand

@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use rr_channel_core::engine::fixed;
-use rr_channel_core::engine::random;
+use rr_channel_core::platform::apart::apart;
 use rr_channel_core::recorder::process::complain;
 
 /// Returns the value of `source`; a replay returns the recorded value.
@@ -43,14 +43,14 @@ pub fn value<T: Serialize + DeserializeOwned>(source: impl FnOnce() -> T) -> T {
     });
     match recalled {
         Some(Some(value)) => return value,
-        Some(None) => return random::apart(source),
+        Some(None) => return apart(source),
         None => {}
     }
     if !fixed::is_logged() {
         return source();
     }
     let unless_it_panics = Unserialized;
-    let value = random::apart(source);
+    let value = apart(source);
     std::mem::forget(unless_it_panics);
     let bytes = postcard::to_allocvec(&value);
     if let Err(error) = &bytes {

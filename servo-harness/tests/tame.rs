@@ -220,10 +220,11 @@ fn tests_decided_by_messages_are_tamed_and_others_are_named() {
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));
     let html = fs::read_to_string(project.path("r.html")).unwrap();
     assert_eq!(html.matches("<svg").count(), 2, "two figures");
-    assert!(
-        html.contains("<b>1</b><span>cured by replay</span>"),
-        "{html}"
-    );
+    // How often the plain runs failed decides whether so few of them prove it.
+    let is_cured = ["cured by replay", "perhaps cured"]
+        .iter()
+        .any(|verdict| html.contains(&format!("<b>1</b><span>{verdict}</span>")));
+    assert!(is_cured, "{html}");
     assert!(
         !html.contains("src=") && !html.contains("<link"),
         "it needs nothing else"

@@ -15,6 +15,10 @@ pub(crate) const LASTED_AT: usize = 40;
 pub(crate) const SEALED: u32 = 1;
 pub(crate) const INCOMPLETE: u32 = 2;
 
+/// The version of the files with reads of clocks.
+pub const CLOCKS_VERSION: u8 = 1;
+pub(crate) const CLOCKS_MAGIC: [u8; 7] = *b"RRCHCLK";
+
 /// The longest run that the state word can hold.
 pub(crate) const MAX_RUN: u64 = (1 << 24) - 1;
 /// The longest body that the state word can hold.

@@ -39,13 +39,20 @@
 //! preceded by its definition if it is new, and followed by the zigzag difference between the
 //! number and its prediction if it has one.
 //!
+//! **Clocks** are in a file of their own (`thread-N.clocks`, version 1) for each thread that reads
+//! one. Its header is as above, but with `RRCHCLK`, without a name, and with an open run of 0. The
+//! body has LEB128 numbers for each read: `gap << 5 | elsewhere << 4 | clock`, with the number of
+//! events since the last read and the number of the clock (clock_gettime(2)); if `elsewhere` is
+//! set, the site, which otherwise is that of the last read; and the zigzag difference in nanoseconds
+//! from the thread's last read of that clock. A site is an offset into the program's code.
+//!
 //! # Layers
 //!
 //! From the ground up; a module imports only from rows above its own in this table.
 //!
 //! | layer | modules | purpose |
 //! |---|---|---|
-//! | 1 | `format`, `identity` | the layout of a file; names of threads, channels and processes |
+//! | 1 | `clock`, `format`, `identity` | reads of clocks; the layout of files; names of threads, channels and processes |
 //! | 2 | `event`, `payload` | an operation and what came of it; what messages held |
 //! | 3 | `prediction` | which event comes next |
 //! | 4 | `reading`, `writing` | the log of one thread |
@@ -53,6 +60,7 @@
 
 pub mod identity;
 
+mod clock;
 mod event;
 mod format;
 mod payload;
@@ -61,13 +69,14 @@ mod reading;
 mod recording;
 mod writing;
 
+pub use clock::{Clock, ClockRead};
 pub use event::{Event, Op, Outcome, Symbol, fmt_operation};
-pub use format::{FORMAT_VERSION, OLDEST_VERSION as OLDEST_FORMAT_VERSION};
+pub use format::{CLOCKS_VERSION, FORMAT_VERSION, OLDEST_VERSION as OLDEST_FORMAT_VERSION};
 pub use payload::{Content, PAYLOADS_FILE, PAYLOADS_TITLE, Payload};
-pub use reading::{Ahead, Events, LogError, ThreadLog};
+pub use reading::{Ahead, ClockLog, ClockReads, Events, LogError, ThreadLog};
 pub use recording::{
     EditedThread, OLDEST_RECORDING_VERSION, RECORDING_VERSION, RecordedThread, Recording,
-    RecordingError, SESSION_FILE, StartedProcess, Step, dir_name, file_name, places_name,
-    process_line, session_header, write_processes, write_recording,
+    RecordingError, SESSION_FILE, StartedProcess, Step, clocks_name, dir_name, file_name,
+    places_name, process_line, session_header, write_processes, write_recording,
 };
-pub use writing::{Hot, Writer, may_be_as_long};
+pub use writing::{ClockWriter, Hot, Writer, may_be_as_long};

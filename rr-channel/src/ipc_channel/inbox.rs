@@ -18,7 +18,7 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, TryRecvError};
@@ -32,6 +32,7 @@ use super::now::{Foreign, Now, log, message, now, source};
 use super::wire::{Arrival, Packet};
 use rr_channel_core::engine::chaos;
 use rr_channel_core::engine::replay::{Engine, Expected, Native, Source};
+use rr_channel_core::platform::clock;
 use rr_channel_core::platform::lock::lock;
 use rr_channel_core::recorder::tag::Tag;
 
@@ -81,10 +82,10 @@ impl Receive for raw::IpcBytesReceiver {
 
     fn poll_for(&self, timeout: Duration) -> Result<Packet, TryRecvError> {
         // Upstream has no timed receive of bytes.
-        let until = Instant::now() + timeout;
+        let until = clock::now() + timeout;
         loop {
             match self.poll() {
-                Err(TryRecvError::Empty) if Instant::now() < until => {
+                Err(TryRecvError::Empty) if clock::now() < until => {
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 found => return found,

@@ -4,7 +4,7 @@ use std::cell::{Cell, OnceCell, RefCell};
 use std::fmt;
 use std::io;
 use std::marker::PhantomData;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use ::ipc_channel::ipc as raw;
 use ::ipc_channel::{IpcError, TryRecvError};
@@ -24,6 +24,7 @@ use super::{new_id, new_id_of};
 use rr_channel_core::engine::chaos;
 use rr_channel_core::engine::context;
 use rr_channel_core::engine::replay::Native;
+use rr_channel_core::platform::clock;
 use rr_channel_core::recorder::tag::Tag;
 
 /// The sending end of a channel of values.
@@ -280,7 +281,7 @@ pub(super) fn blocking<M>(found: Result<M, TryRecvError>) -> Result<M, IpcError>
 
 /// The deadline of a timeout, if there is such an instant.
 pub(super) fn until(timeout: Duration) -> Native {
-    Instant::now()
+    clock::now()
         .checked_add(timeout)
         .map_or(Native::Block, Native::Until)
 }

@@ -16,11 +16,13 @@ use parking_lot_core::{DEFAULT_PARK_TOKEN, DEFAULT_UNPARK_TOKEN};
 use rr_channel_log::{Op, Outcome};
 
 use super::{MutexGuard, RawMutex};
-use crate::raw_locks::{Count, acquire, log};
+use crate::raw_locks::{Count, acquire, after, log};
 use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::clock;
 use rr_channel_core::engine::replay::{Native, Woken};
 use rr_channel_core::engine::session::{Session, session};
 use rr_channel_core::engine::signal::{LastSignal, Signal};
+use rr_channel_core::platform::apart::apart;
 
 /// Whether a wait was as long as it was allowed to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -121,7 +123,7 @@ impl Condvar {
         guard: &mut MutexGuard<'_, T>,
         timeout: Duration,
     ) -> WaitTimeoutResult {
-        let deadline = Instant::now().checked_add(timeout);
+        let deadline = after(timeout);
         self.wait_as(Op::WaitTimeout, guard, deadline)
     }
 
@@ -164,7 +166,7 @@ impl Condvar {
         T: ?Sized,
         F: FnMut(&mut T) -> bool,
     {
-        self.wait_while_as(guard, condition, Instant::now().checked_add(timeout))
+        self.wait_while_as(guard, condition, after(timeout))
     }
 
     #[track_caller]
@@ -212,7 +214,9 @@ impl Condvar {
                 Some(waking) => {
                     // SAFETY: the caller's guard says that it holds the mutex.
                     unsafe { mutex.raw.unlock() };
-                    let native = deadline.map_or(Native::Block, Native::Until);
+                    let native = deadline.map_or(Native::Block, |deadline| {
+                        Native::Until(clock::to_real(deadline))
+                    });
                     let woken = engine.wake(waking, native);
                     acquire(&mutex.order, Op::Relock, Count::Took, || mutex.raw.lock());
                     woken != Woken::TimedOut
@@ -244,7 +248,7 @@ impl Condvar {
         self.waiters.fetch_add(1, Ordering::Relaxed);
         // SAFETY: the key is this condition variable's address. The caller holds the mutex,
         // which is unlocked once, when the queue is not locked any more.
-        let result = unsafe {
+        let result = apart(|| unsafe {
             parking_lot_core::park(
                 self.key(),
                 || true,
@@ -253,7 +257,7 @@ impl Condvar {
                 DEFAULT_PARK_TOKEN,
                 deadline,
             )
-        };
+        });
         self.waiters.fetch_sub(1, Ordering::Relaxed);
         result.is_unparked()
     }

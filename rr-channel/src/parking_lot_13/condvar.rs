@@ -15,11 +15,13 @@ use rr_channel_log::{Op, Outcome};
 
 use super::RawMutex;
 use super::mutex::Acquired;
-use crate::raw_locks::{Count, acquire, log};
+use crate::raw_locks::{Count, acquire, after, log};
 use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::clock;
 use rr_channel_core::engine::replay::{Native, Woken};
 use rr_channel_core::engine::session::{Session, session};
 use rr_channel_core::engine::signal::{LastSignal, Signal};
+use rr_channel_core::platform::apart::apart;
 
 /// A raw condition variable, of which [`Condvar`](super::Condvar) is made.
 pub struct RawCondvar {
@@ -68,8 +70,10 @@ impl RawCondvar {
                 self.raw.wait(&mutex.raw, guard);
                 false
             },
-            // SAFETY: as above.
-            Some(deadline) => unsafe { self.raw.wait_until(&mutex.raw, guard, &deadline) },
+            Some(deadline) => apart(|| {
+                // SAFETY: as above.
+                unsafe { self.raw.wait_until(&mutex.raw, guard, &deadline) }
+            }),
         };
         match session() {
             Session::Off => sleep(guard),
@@ -83,7 +87,9 @@ impl RawCondvar {
                 Some(waking) => {
                     // SAFETY: the caller's promise; it is locked again below.
                     unsafe { mutex.raw.unlock(mem::take(guard)) };
-                    let native = deadline.map_or(Native::Block, Native::Until);
+                    let native = deadline.map_or(Native::Block, |deadline| {
+                        Native::Until(clock::to_real(deadline))
+                    });
                     let woken = engine.wake(waking, native);
                     *guard = acquire(&mutex.order, Op::Relock, Count::Took, || mutex.raw.lock());
                     woken == Woken::TimedOut
@@ -137,7 +143,7 @@ unsafe impl lock_api::RawCondvar for RawCondvar {
 // SAFETY: as the raw one.
 unsafe impl lock_api::RawCondvarTimed for RawCondvar {
     fn checked_duration_to_instant(timeout: &Duration) -> Option<Instant> {
-        Instant::now().checked_add(*timeout)
+        after(*timeout)
     }
 
     #[track_caller]

@@ -6,10 +6,13 @@ use std::time::{Duration, Instant};
 use rr_channel_log::{Event, Op, Outcome};
 
 use rr_channel_core::engine::chaos;
+use rr_channel_core::engine::clock;
 use rr_channel_core::engine::context;
 use rr_channel_core::engine::order::Order;
 use rr_channel_core::engine::replay::{self, Turn};
 use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::platform::apart::apart;
+use rr_channel_core::platform::clock as real_clock;
 
 /// How an acquisition is counted.
 #[derive(Debug, Clone, Copy)]
@@ -69,7 +72,11 @@ pub(crate) fn attempt<G>(
         Session::Off => try_lock(),
         Session::Record(_) => {
             chaos::point();
-            let acquired = try_lock();
+            // How often the lock looks at a clock meanwhile is its own affair.
+            let acquired = match deadline {
+                Some(_) => apart(try_lock),
+                None => try_lock(),
+            };
             if acquired.is_some() {
                 count.acquired(order, op);
             } else {
@@ -86,7 +93,9 @@ pub(crate) fn attempt<G>(
             Turn::Busy => {
                 // Not before its time, which the program may look at.
                 if let Some(deadline) = deadline.filter(|_| !replay::is_fast()) {
-                    thread::sleep(deadline.saturating_duration_since(Instant::now()));
+                    let left =
+                        clock::to_real(deadline).saturating_duration_since(real_clock::now());
+                    thread::sleep(left);
                 }
                 None
             }
@@ -133,7 +142,7 @@ pub(crate) fn log(op: Op, outcome: Outcome) {
     });
 }
 
-/// When so much time has passed; `None` if that cannot be represented.
+/// When so much time has passed, as the program sees it; `None` if that cannot be represented.
 pub(crate) fn after(timeout: Duration) -> Option<Instant> {
-    Instant::now().checked_add(timeout)
+    clock::to_shown(real_clock::now()).checked_add(timeout)
 }

@@ -3,9 +3,13 @@
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{BuildHasher as _, RandomState};
-use std::time::SystemTime;
+use std::sync::{Condvar, Mutex};
+use std::time::{Duration, Instant, SystemTime};
 
 use rand::Rng as _;
+
+use rr_channel::crossbeam_channel::{Receiver, after, at, bounded, select, unbounded};
+use rr_channel::thread;
 
 use crate::locks::threads;
 use crate::programs::{Outcome, line};
@@ -16,6 +20,10 @@ pub(crate) fn run(program: &str) -> Outcome {
         "hash_maps" => hash_maps(),
         "thread_rng" => thread_rng(),
         "getrandom" => getrandom(),
+        "clocks" => clocks(),
+        "c_clocks" => c_clocks(),
+        "deadlines" => deadlines(),
+        "unrecorded_deadlines" => unrecorded_deadlines(),
         "many_values" => many_values(),
         "diverging_value" => diverging_value(),
         other => panic!("no program called {other}"),
@@ -80,6 +88,120 @@ fn getrandom() -> Outcome {
             all.extend(bytes);
         }
         line(&format!("thread {who}"), &all)
+    })
+}
+
+/// Reads of the clocks of `std`, between messages and without any.
+fn clocks() -> Outcome {
+    let (s, r) = unbounded();
+    let mut seen = threads(3, move |who| {
+        let mut seen = Vec::new();
+        let start = Instant::now();
+        for n in 0..40 {
+            let now = SystemTime::now();
+            seen.push((format!("{:?} {now:?}", start.elapsed()), r.try_recv().ok()));
+            if n % 5 == who {
+                s.send((who, Instant::now())).unwrap();
+                thread::yield_now();
+            }
+        }
+        line(&format!("thread {who}"), &seen)
+    });
+    seen.push(line("main", &SystemTime::now()));
+    seen
+}
+
+/// The same of the functions of the C library, and of the system call by its number.
+#[expect(unsafe_code, reason = "these functions have no safe interface")]
+fn c_clocks() -> Outcome {
+    threads(2, |who| {
+        let mut seen = Vec::new();
+        for clock in 0..12 {
+            for by_number in [false, true] {
+                let mut time = libc::timespec {
+                    tv_sec: 0,
+                    tv_nsec: 0,
+                };
+                // SAFETY: both write to a structure that is there.
+                let result = unsafe {
+                    match by_number {
+                        false => libc::clock_gettime(clock, &raw mut time).into(),
+                        true => libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time),
+                    }
+                };
+                seen.push((result, time.tv_sec, time.tv_nsec));
+            }
+        }
+        let mut day = libc::timeval {
+            tv_sec: 0,
+            tv_usec: 0,
+        };
+        // SAFETY: as above; neither needs the other argument.
+        let results = unsafe {
+            (
+                libc::gettimeofday(&raw mut day, std::ptr::null_mut()),
+                libc::time(std::ptr::null_mut()),
+            )
+        };
+        line(
+            &format!("thread {who}"),
+            &(seen, results, day.tv_sec, day.tv_usec),
+        )
+    })
+}
+
+/// Loops until a time, and waits until instants that the program computes.
+fn deadlines() -> Outcome {
+    let (s, r) = bounded(4);
+    let sender = thread::spawn(move || {
+        let start = Instant::now();
+        let mut sent = 0;
+        while start.elapsed() < Duration::from_millis(5) {
+            sent += u32::from(s.try_send(sent).is_ok());
+            if sent % 3 == 0 {
+                thread::sleep(Duration::from_micros(100));
+            }
+        }
+        line("sender", &(sent, start.elapsed()))
+    });
+    let start = Instant::now();
+    let mut seen = Vec::new();
+    let end: Receiver<Instant> = after(Duration::from_secs(10));
+    loop {
+        let until = Instant::now() + Duration::from_micros(150);
+        let received = r.recv_deadline(until);
+        seen.push((received, start.elapsed()));
+        if received.is_err_and(|error| error.is_disconnected()) {
+            break;
+        }
+        select! {
+            recv(at(until)) -> _ => seen.push((Ok(1000), start.elapsed())),
+            recv(end) -> _ => break,
+            recv(r) -> message => seen.push((message.map_err(Into::into), start.elapsed())),
+        }
+    }
+    vec![sender.join().unwrap(), line("main", &seen)]
+}
+
+/// Waits with deadlines for conditions of the original `std`, none of which comes about: only the
+/// clock is recorded.
+fn unrecorded_deadlines() -> Outcome {
+    threads(2, |who| {
+        let (lock, changed) = (Mutex::new(false), Condvar::new());
+        let start = Instant::now();
+        let mut guard = lock.lock().unwrap();
+        let mut waits = Vec::new();
+        for millis in 1..6 {
+            let until = Instant::now() + Duration::from_millis(millis);
+            while let Some(left) = until.checked_duration_since(Instant::now()) {
+                guard = changed.wait_timeout(guard, left).unwrap().0;
+            }
+            waits.push(start.elapsed());
+            std::thread::park_timeout(Duration::from_millis(1));
+            // Not shorter than it is.
+            assert!(start.elapsed() >= Duration::from_millis(millis));
+        }
+        line(&format!("thread {who}"), &waits)
     })
 }
 

@@ -381,6 +381,30 @@ fn random_bytes() {
     check("input getrandom");
 }
 
+#[cfg(feature = "interpose")]
+#[test]
+fn clocks_of_std() {
+    check("input clocks");
+}
+
+#[cfg(feature = "interpose")]
+#[test]
+fn clocks_of_the_c_library() {
+    check("input c_clocks");
+}
+
+#[cfg(feature = "interpose")]
+#[test]
+fn deadlines_that_the_program_computes() {
+    check("input deadlines");
+}
+
+#[cfg(feature = "interpose")]
+#[test]
+fn deadlines_of_waits_that_are_not_recorded() {
+    check("input unrecorded_deadlines");
+}
+
 #[test]
 fn senders_of_an_ipc_channel() {
     check("ipc senders");

@@ -454,7 +454,7 @@ fn a_path_without_recording_is_an_error() {
     check("none", "cannot read");
     check(
         "old",
-        "the recording has version 1, this build reads 3 to 5: record again",
+        "the recording has version 1, this build reads 3 to 6: record again",
     );
     check("", "has recordings of several processes, name one");
 }

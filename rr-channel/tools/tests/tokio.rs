@@ -6,6 +6,7 @@ use common::{Project, run};
 
 const PROGRAMS: &[&str] = &[
     "tasks_send",
+    "tasks_read_clocks",
     "tasks_of_one_thread_send",
     "tasks_share",
     "tasks_lock",

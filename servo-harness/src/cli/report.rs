@@ -51,7 +51,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.junit {
         write(path, &junit(&args.title, &summary)?)?;
     }
-    for row in summary.flaky().filter(|row| row.verdict() != "cured") {
+    for row in summary.flaky().filter(|row| !row.is_settled()) {
         let plain = &row.plain;
         let text = format!("{} of {} runs were as expected", plain.expected, plain.runs);
         annotate("warning", &row.test, &format!("{}: {text}", row.verdict()));

@@ -107,6 +107,7 @@ fn overview(summary: &Summary, flaky: usize) -> Markup {
         (count("stable"), "stable"),
         (flaky, "intermittent"),
         (count("cured"), "cured by replay"),
+        (count("perhaps cured"), "perhaps cured"),
         (count("always fails"), "always fail"),
     ];
     html! {
@@ -154,7 +155,7 @@ fn table(rows: &[&Row]) -> Markup {
 
 fn line(row: &Row) -> Markup {
     let class = match row.verdict() {
-        "cured" | "stable" => "v cured",
+        _ if row.is_settled() => "v cured",
         _ => "v bad",
     };
     let size = row.tamed.as_ref().map_or_else(String::new, |tamed| {

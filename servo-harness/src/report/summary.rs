@@ -133,6 +133,16 @@ impl Row {
         (plain > 0.0).then(|| replay.median_seconds / plain)
     }
 
+    /// Whether replays differ from plain runs by more than chance would have it.
+    fn is_significant(&self) -> bool {
+        self.p.is_some_and(|p| p < 0.05)
+    }
+
+    /// Whether no run of the test is unexpected: plain ones, or replays where there are some.
+    pub fn is_settled(&self) -> bool {
+        matches!(self.verdict(), "stable" | "cured" | "perhaps cured")
+    }
+
     /// The verdict on the test.
     pub fn verdict(&self) -> &'static str {
         let plain = &self.plain;
@@ -144,9 +154,15 @@ impl Row {
                 {
                     "stable"
                 }
-                _ if replay.expected == replay.runs && replay.unfaithful == 0 => "cured",
-                (after, before) if after > before && self.p.is_some_and(|p| p < 0.05) => "better",
-                (after, before) if after < before && self.p.is_some_and(|p| p < 0.05) => "worse",
+                _ if replay.expected == replay.runs && replay.unfaithful == 0 => {
+                    if self.is_significant() {
+                        "cured"
+                    } else {
+                        "perhaps cured"
+                    }
+                }
+                (after, before) if after > before && self.is_significant() => "better",
+                (after, before) if after < before && self.is_significant() => "worse",
                 _ => "not cured",
             },
             _ if plain.runs == 0 => "not run",
@@ -398,6 +414,16 @@ mod tests {
         c                     0 of 0     0.0-100.0           0      0        0      0 µs  not run
         3 tests: 1 stable, 1 intermittent, 1 other
         ");
+    }
+
+    #[test]
+    fn a_difference_that_may_be_chance_is_no_cure() {
+        let mut records = runs("a", Phase::Plain, 59, 1);
+        records.push(tamed("a"));
+        records.extend(runs("a", Phase::Replay, 40, 0));
+        let summary = Summary::of([("a", None)], &records, true, true);
+        let row = &summary.tests[0];
+        assert_eq!((row.verdict(), row.is_settled()), ("perhaps cured", true));
     }
 
     #[test]

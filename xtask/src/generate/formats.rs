@@ -157,6 +157,7 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
         &[
             (4, "what channels carry"),
             (5, "the processes that a recorded one starts"),
+            (6, "what threads read from clocks"),
         ],
     ),
     (
@@ -240,7 +241,7 @@ fn formats() -> anyhow::Result<Vec<Format>> {
     Ok(formats)
 }
 
-fn of_the_others() -> [Format; 9] {
+fn of_the_others() -> [Format; 10] {
     use reprise::{record, trace};
     use rr_channel_log as log;
     use servo_harness::store::{artefact, journal};
@@ -283,6 +284,11 @@ fn of_the_others() -> [Format; 9] {
             oldest: Some(log::OLDEST_FORMAT_VERSION.into()),
             content: "events",
         },
+        only(
+            "reads of clocks in it",
+            log::CLOCKS_VERSION.into(),
+            "what a thread read from clocks, and where in its log",
+        ),
         only(
             "payloads of messages",
             last_number(log::PAYLOADS_TITLE),

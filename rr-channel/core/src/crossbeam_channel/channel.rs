@@ -13,8 +13,10 @@ use rr_channel_log::Op;
 use super::iter::{Iter, TryIter};
 use super::record::{self, NotSent};
 use super::waiting::{Block, Try, Until, Waiting};
+use crate::engine::clock;
 use crate::engine::replay::{self, Chan, Native};
 use crate::engine::session::{Session, session};
+use crate::platform::clock as real_clock;
 
 /// The sending side of a channel.
 pub struct Sender<T>(pub(super) SenderKind<T>);
@@ -92,21 +94,23 @@ fn replayed<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
 
 /// Creates a receiver that delivers one message, the time of delivery, after `duration`.
 pub fn after(duration: Duration) -> Receiver<Instant> {
-    timer(Instant::now().checked_add(duration), None, || {
+    timer(real_clock::now().checked_add(duration), None, || {
         raw::after(duration)
     })
 }
 
 /// Creates a receiver that delivers one message, the time of delivery, at `when`.
 pub fn at(when: Instant) -> Receiver<Instant> {
-    timer(Some(when), None, || raw::at(when))
+    timer(Some(clock::to_real(when)), None, || raw::at(when))
 }
 
 /// Creates a receiver that delivers messages, the time of delivery, every `duration`.
 pub fn tick(duration: Duration) -> Receiver<Instant> {
-    timer(Instant::now().checked_add(duration), Some(duration), || {
-        raw::tick(duration)
-    })
+    timer(
+        real_clock::now().checked_add(duration),
+        Some(duration),
+        || raw::tick(duration),
+    )
 }
 
 fn timer(
@@ -208,7 +212,7 @@ impl<T> Sender<T> {
     pub fn send_deadline(&self, msg: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send_deadline(msg, deadline),
-            _ => self.send_until(msg, Until(Some(deadline))),
+            _ => self.send_until(msg, Until(Some(clock::to_real(deadline)))),
         }
     }
 
@@ -338,7 +342,7 @@ impl<T> Receiver<T> {
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         match &self.0 {
             R::Raw(raw) => raw.recv_deadline(deadline),
-            _ => self.recv_until(Until(Some(deadline))),
+            _ => self.recv_until(Until(Some(clock::to_real(deadline)))),
         }
     }
 

@@ -24,6 +24,7 @@ use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::payload;
 use crate::engine::replay::Native;
+use crate::platform::apart::apart;
 use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::places;
 use crate::recorder::tag::{Stamped, Tag};
@@ -336,7 +337,7 @@ impl<T> Sender<T> {
         let mut room = raw::Select::new();
         room.send(&self.raw);
         match deadline {
-            Some(deadline) => room.ready_deadline(deadline).is_ok(),
+            Some(deadline) => apart(|| room.ready_deadline(deadline)).is_ok(),
             None => {
                 room.ready();
                 true
@@ -396,7 +397,7 @@ impl<T> Receiver<T> {
                 break;
             }
             has_heard = match native {
-                Native::Until(deadline) => rings.recv_deadline(deadline).is_ok(),
+                Native::Until(deadline) => apart(|| rings.recv_deadline(deadline)).is_ok(),
                 Native::Block | Native::Try => rings.recv().is_ok(),
             };
             if !has_heard {
@@ -458,7 +459,7 @@ fn receive_in_chaos(raw: &raw::Receiver<Instant>, native: Native) -> Result<Inst
         let mut ready = raw::Select::new();
         ready.recv(raw);
         match native {
-            Native::Until(deadline) if ready.ready_deadline(deadline).is_err() => {
+            Native::Until(deadline) if apart(|| ready.ready_deadline(deadline)).is_err() => {
                 return receive(native);
             }
             Native::Until(_) => {}

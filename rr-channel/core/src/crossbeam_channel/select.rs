@@ -14,10 +14,12 @@ use super::channel::{Receiver, ReceiverKind, Sender, SenderKind};
 use super::record::{self, Shared};
 use super::waiting::{Until, Waiting as _};
 use crate::engine::chaos;
+use crate::engine::clock;
 use crate::engine::context;
 use crate::engine::payload;
 use crate::engine::replay::{Arm, Got, Native, Pick, engine};
 use crate::engine::session::{Session, session};
+use crate::platform::apart::apart;
 use crate::recorder::tag::{Stamped, Tag};
 
 /// Selects from a set of channel operations.
@@ -237,7 +239,7 @@ impl<'a> Select<'a> {
         match &mut self.0 {
             K::Raw(select) => select.select_deadline(deadline).map(SelectedOperation::raw),
             _ => self
-                .select_as(Op::SelectDeadline, Native::Until(deadline))
+                .select_as(Op::SelectDeadline, Native::Until(clock::to_real(deadline)))
                 .ok_or(SelectTimeoutError),
         }
     }
@@ -303,7 +305,7 @@ impl<'a> Select<'a> {
         match &mut self.0 {
             K::Raw(select) => select.ready_deadline(deadline),
             _ => self
-                .ready_as(Op::ReadyDeadline, Native::Until(deadline))
+                .ready_as(Op::ReadyDeadline, Native::Until(clock::to_real(deadline)))
                 .ok_or(ReadyTimeoutError),
         }
     }
@@ -331,7 +333,7 @@ fn ready(raw: &mut raw::Select<'_>, native: Native) -> Option<usize> {
     match native {
         Native::Block => Some(raw.ready()),
         Native::Try => raw.try_ready().ok(),
-        Native::Until(deadline) => raw.ready_deadline(deadline).ok(),
+        Native::Until(deadline) => apart(|| raw.ready_deadline(deadline)).ok(),
     }
 }
 
@@ -408,7 +410,7 @@ impl<'a> Recorded<'a> {
             match native {
                 Native::Block => Some(self.raw.select()),
                 Native::Try => self.raw.try_select().ok(),
-                Native::Until(deadline) => self.raw.select_deadline(deadline).ok(),
+                Native::Until(deadline) => apart(|| self.raw.select_deadline(deadline)).ok(),
             }
             .map(|operation| (operation.index(), operation, 0))
         };

@@ -12,6 +12,8 @@ use rr_channel_log::Outcome;
 
 use super::record::NotSent;
 use crate::engine::replay::Native;
+use crate::platform::apart::apart;
+use crate::platform::clock as real_clock;
 
 /// Why there is no message, and what of that is logged.
 pub(super) type NoMessage = (TryRecvError, Outcome);
@@ -47,7 +49,7 @@ pub(super) struct Until(pub(super) Option<Instant>);
 impl Until {
     /// For so long. As upstream has it, an instant that cannot be represented never comes.
     pub(super) fn after(timeout: Duration) -> Until {
-        Until(Instant::now().checked_add(timeout))
+        Until(real_clock::now().checked_add(timeout))
     }
 }
 
@@ -99,18 +101,17 @@ impl Waiting for Until {
         let Some(deadline) = self.0 else {
             return Block.send(raw, msg);
         };
-        raw.send_deadline(msg, deadline)
-            .map_err(|error| match error {
-                SendTimeoutError::Timeout(msg) => NotSent::NoRoom(msg),
-                SendTimeoutError::Disconnected(msg) => NotSent::Refused(msg),
-            })
+        apart(|| raw.send_deadline(msg, deadline)).map_err(|error| match error {
+            SendTimeoutError::Timeout(msg) => NotSent::NoRoom(msg),
+            SendTimeoutError::Disconnected(msg) => NotSent::Refused(msg),
+        })
     }
 
     fn recv<M>(self, raw: &raw::Receiver<M>) -> Result<M, NoMessage> {
         let Some(deadline) = self.0 else {
             return Block.recv(raw);
         };
-        raw.recv_deadline(deadline).map_err(|error| match error {
+        apart(|| raw.recv_deadline(deadline)).map_err(|error| match error {
             RecvTimeoutError::Timeout => TIMEOUT,
             RecvTimeoutError::Disconnected => DISCONNECTED,
         })

@@ -45,6 +45,7 @@ use rustc_hash::FxHashMap;
 
 use crate::engine::context;
 use crate::engine::fork;
+use crate::platform::clock as real_clock;
 use crate::platform::lock::lock;
 use crate::platform::sys;
 
@@ -165,7 +166,7 @@ pub fn point() {
 /// The calling thread is about to create the thread `dti`.
 pub fn expect(dti: &Dti) {
     if let Some((chaos, mut table)) = table() {
-        let slot = chaos.slot(dti, State::Starting(Instant::now()));
+        let slot = chaos.slot(dti, State::Starting(real_clock::now()));
         let name = slot.name;
         let at = table.insert(slot);
         table.expected.insert(name, at);
@@ -271,14 +272,17 @@ fn delay() {
     if !yields && delay.is_zero() {
         return;
     }
-    let since = Instant::now();
+    let since = real_clock::now();
     loop {
         thread::yield_now();
-        if since.elapsed() >= delay {
+        if real_clock::elapsed(since) >= delay {
             break;
         }
     }
-    DELAYED.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    DELAYED.fetch_add(
+        real_clock::elapsed(since).as_nanos() as u64,
+        Ordering::Relaxed,
+    );
 }
 
 fn table() -> Option<(&'static Chaos, MutexGuard<'static, Table>)> {
@@ -336,7 +340,7 @@ fn hold_back() {
     let mut hold: Option<Hold> = None;
     while let Some(above) = table.above(me) {
         let operations = table.slots[above].operations;
-        let now = Instant::now();
+        let now = real_clock::now();
         let hold = hold.get_or_insert_with(|| Hold::new(now, above, operations));
         if now - hold.since > AT_MOST {
             break;
@@ -438,7 +442,7 @@ impl Slot {
     fn could_run(&mut self) -> bool {
         let could = match &self.state {
             State::Held(_) => Some(true),
-            State::Starting(since) => (since.elapsed() < START).then_some(true),
+            State::Starting(since) => (real_clock::elapsed(*since) < START).then_some(true),
             State::Somewhere(stat) => is_running(stat),
             State::Gone => return false,
         };
@@ -552,7 +556,7 @@ mod tests {
     #[test]
     fn a_thread_that_exceeds_the_patience_comes_after_all_others() {
         let mut table = Table::default();
-        let later = Instant::now() + Duration::from_secs(3600);
+        let later = real_clock::now() + Duration::from_secs(3600);
         for number in 1..4 {
             let mut slot = slot(1, &Dti::main().child(number));
             slot.state = State::Starting(later);

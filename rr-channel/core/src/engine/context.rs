@@ -15,15 +15,17 @@ use std::panic::Location;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
-use rr_channel_log::{Event, Hot, Op, Symbol, Writer};
+use rr_channel_log::{Clock, ClockRead, ClockWriter, Event, Hot, Op, Symbol, Writer};
 
 use crate::engine::chaos;
+use crate::engine::clock;
 use crate::engine::fork;
 use crate::engine::pool;
 use crate::engine::random;
-use crate::engine::replay::{self, Cursor, SavedLog};
+use crate::engine::replay::{self, ClockCursor, Cursor, SavedLog, Shown};
 use crate::engine::seats::{self, Seat};
 use crate::engine::session::{Session, session};
+use crate::platform::apart::apart;
 use crate::platform::sys;
 use crate::recorder::names::Who;
 use crate::recorder::places;
@@ -42,12 +44,17 @@ struct Context {
     places: Log,
     /// The rest of the log that the thread follows.
     cursor: Option<Cursor>,
+    /// Where its reads of clocks are logged.
+    clock_log: ClockLog,
+    /// The rest of the reads that the thread follows.
+    clock_cursor: Option<ClockCursor>,
     /// Whether it is a piece of work, which the thread performs for a while.
     is_task: bool,
 }
 
 /// The destination of a thread's events.
 #[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "each thread has one")]
 enum Log {
     /// Nowhere: there is nothing to record, or it cannot be recorded.
     None,
@@ -55,6 +62,14 @@ enum Log {
     /// threads of some programs only send.
     Unopened,
     Open(Writer),
+}
+
+/// The destination of a thread's reads of clocks, as [`Log`].
+#[derive(Debug)]
+enum ClockLog {
+    None,
+    Unopened,
+    Open(ClockWriter),
 }
 
 /// The calling thread, as an event in the making sees it.
@@ -114,10 +129,14 @@ impl Context {
             Session::Replay(engine) => engine.register(who),
             Session::Off => (ThreadId(0), Dti::main(), false, None),
         };
-        let log = if is_recorded {
-            Log::Unopened
+        let clock_cursor = match session() {
+            Session::Replay(engine) if !fork::is_fork() => engine.clocks_of(id),
+            _ => None,
+        };
+        let (log, clock_log) = if is_recorded {
+            (Log::Unopened, ClockLog::Unopened)
         } else {
-            Log::None
+            (Log::None, ClockLog::None)
         };
         chaos::arrive(&dti);
         ID.set(id.0);
@@ -135,6 +154,8 @@ impl Context {
             },
             log,
             cursor,
+            clock_log,
+            clock_cursor,
             is_task: pool::is_in_task(),
         }
     }
@@ -208,6 +229,55 @@ impl Context {
         }
     }
 
+    fn recall_clock(&mut self, clock: Clock, site: u64) -> Shown {
+        let cursor = self.clock_cursor.as_mut().zip(replay::position());
+        let shown = cursor.map(|(cursor, position)| cursor.read(clock, site, position));
+        shown.unwrap_or(Shown::Between {
+            passed: None,
+            next: None,
+        })
+    }
+
+    /// Logs a read of a clock.
+    fn push_clock(&mut self, clock: Clock, site: u64, nanoseconds: i64) {
+        if let ClockLog::Unopened = self.clock_log
+            && let Some(recorder) = session().recorder()
+        {
+            self.clock_log = match recorder.open_clocks(self.id) {
+                Ok(writer) => ClockLog::Open(writer),
+                Err(error) => {
+                    complain(&format_args!(
+                        "cannot record what thread {} reads from clocks: {error}",
+                        self.dti
+                    ));
+                    ClockLog::None
+                }
+            };
+        }
+        let ClockLog::Open(clocks) = &mut self.clock_log else {
+            return;
+        };
+        let position = match &self.log {
+            Log::Open(writer) => HOT.with(Hot::position).unwrap_or(writer.position()),
+            Log::Unopened => 0,
+            // The log ended early.
+            Log::None => return,
+        };
+        let read = ClockRead {
+            position,
+            clock,
+            site,
+            nanoseconds,
+        };
+        if let Err(error) = clocks.push(&read) {
+            complain(&format_args!(
+                "recording of what thread {} reads from clocks stops here: {error}",
+                self.dti
+            ));
+            self.clock_log = ClockLog::None;
+        }
+    }
+
     fn disarm(&mut self) {
         if let Log::Open(writer) = &mut self.log {
             HOT.with(|hot| writer.disarm(hot));
@@ -217,6 +287,13 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
+        apart(|| self.end());
+    }
+}
+
+impl Context {
+    /// Ends the thread's session, and closes its logs.
+    fn end(&mut self) {
         if !self.is_task {
             chaos::leave();
         }
@@ -226,6 +303,9 @@ impl Drop for Context {
             return;
         }
         if let Log::Open(writer) = std::mem::replace(&mut self.places, Log::None) {
+            let _ = writer.seal();
+        }
+        if let ClockLog::Open(writer) = std::mem::replace(&mut self.clock_log, ClockLog::None) {
             let _ = writer.seal();
         }
         if let Session::Replay(engine) = session() {
@@ -369,6 +449,7 @@ fn first_use() {
     if sys::is_main_thread() {
         MAIN_USED.store(true, Ordering::Relaxed);
         random::log_earlier();
+        clock::log_earlier();
     }
 }
 
@@ -504,7 +585,7 @@ pub fn next_signal() -> (ThreadId, u64) {
 #[inline(always)]
 #[track_caller]
 pub fn log(event: Event) {
-    if !hit(&event) {
+    if event.op.is_apart() || !hit(&event) {
         log_unexpected(event);
     }
 }
@@ -522,6 +603,26 @@ fn hit(event: &Event) -> bool {
 #[track_caller]
 fn log_unexpected(event: Event) {
     log_with(|_| event);
+}
+
+/// The calling thread reads a clock, at `site`. It is shown what `show` makes of what the recording has, if it
+/// follows one, and that is logged where it records. `None` where neither is possible: in late
+/// destructors, and while this crate is at work.
+#[inline]
+pub fn reads_clock(
+    clock: Clock,
+    site: u64,
+    show: impl FnOnce(Option<Shown>) -> i64,
+) -> Option<i64> {
+    with(|context| {
+        let recorded = match session() {
+            Session::Replay(_) => Some(context.recall_clock(clock, site)),
+            _ => None,
+        };
+        let nanoseconds = show(recorded);
+        context.push_clock(clock, site, nanoseconds);
+        nanoseconds
+    })
 }
 
 /// Logs an event of the thread with the number `id`, if that is the calling thread and the event

@@ -5,6 +5,31 @@
 //! the session: that hands it the [engine](replay::hand_in).
 
 pub mod chaos;
+#[cfg(all(
+    feature = "interpose",
+    target_arch = "x86_64",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+))]
+pub mod clock;
+#[cfg(not(all(
+    feature = "interpose",
+    target_arch = "x86_64",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+)))]
+#[path = "clock_off.rs"]
+pub mod clock;
+#[cfg(all(
+    feature = "interpose",
+    target_arch = "x86_64",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+))]
+mod clock_sites;
 pub mod context;
 pub mod executor;
 pub mod fixed;
@@ -55,3 +80,20 @@ pub mod replay;
 pub mod seats;
 pub mod session;
 pub mod signal;
+#[cfg(all(
+    feature = "interpose",
+    target_arch = "x86_64",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+))]
+pub mod system_calls;
+#[cfg(not(all(
+    feature = "interpose",
+    target_arch = "x86_64",
+    target_env = "gnu",
+    not(target_feature = "crt-static"),
+    not(miri)
+)))]
+#[path = "system_calls_off.rs"]
+pub mod system_calls;

@@ -4,51 +4,35 @@
 //! The seeds of `HashMap`s, of `thread_rng`s and the like come from getrandom(2). As with
 //! `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the program
 //! comes before the C library's. This module defines `getrandom`, which `std` and newer crates
-//! call, and `syscall`, through which others ask the kernel themselves. The bytes are in the
-//! calling thread's log. A replay gives them to a thread that asks in the same way, the same
-//! thread first.
+//! call; others ask the kernel themselves through [`syscall`](crate::engine::system_calls). The
+//! bytes are in the calling thread's log. A replay gives them to a thread that asks in the same
+//! way, the same thread first.
 //!
 //! Draws of the main thread before its first use of this crate are logged at that first use. Until
 //! then the main thread may be a test harness, whose numbers are not recorded.
 //!
-//! **Safety** rests on: the signatures are the C library's. `syscall` passes on registers as they
-//! came and leaves the stack alone, as the C library's does, so each call has the same effect.
-//! Buffers are written only through the kernel, or within the length that the caller has given.
+//! **Safety** rests on: the signature is the C library's. Buffers are written only through the
+//! kernel, or within the length that the caller has given.
 
-use std::arch::{asm, naked_asm};
-use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_int, c_long, c_uint, c_void};
+use std::arch::asm;
+use std::cell::RefCell;
+use std::ffi::{c_int, c_uint, c_void};
 use std::slice;
 
 use rr_channel_log::Op;
 
 use crate::engine::context;
 use crate::engine::fixed::{self, Fixed};
-use crate::engine::session::{Session, session};
+use crate::engine::system_calls::{fail, is_of_interest};
 
 thread_local! {
-    static APART: Cell<bool> = const { Cell::new(false) };
     /// The draws of the main thread before its first use of this crate.
     static EARLIER: RefCell<Vec<(Op, Fixed)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// Runs `f`, in which random bytes are neither recorded nor replayed.
-pub fn apart<T>(f: impl FnOnce() -> T) -> T {
-    struct Restore(bool);
-    impl Drop for Restore {
-        fn drop(&mut self) {
-            let _ = APART.try_with(|apart| apart.set(self.0));
-        }
-    }
-    let before = APART.try_with(|apart| apart.replace(true));
-    let _restore = Restore(before.unwrap_or(true));
-    f()
-}
-
-/// Makes sure that the linker takes these definitions: references to them.
+/// Makes sure that the linker takes this definition: a reference to it.
 pub fn link() {
     std::hint::black_box(getrandom as *const () as usize);
-    std::hint::black_box(syscall as *const () as usize);
 }
 
 /// Fills `buffer` with random bytes. See getrandom(2).
@@ -56,55 +40,16 @@ pub fn link() {
 /// # Safety
 /// As the function of the C library.
 #[unsafe(no_mangle)]
-unsafe extern "C" fn getrandom(buffer: *mut c_void, length: usize, flags: c_uint) -> isize {
+pub(super) unsafe extern "C" fn getrandom(
+    buffer: *mut c_void,
+    length: usize,
+    flags: c_uint,
+) -> isize {
     // SAFETY: as the caller promised.
     match unsafe { fill(buffer, length, flags) } {
         Ok(count) => count as isize,
         Err(code) => fail(code) as isize,
     }
-}
-
-/// Makes a system call. See syscall(2).
-///
-/// # Safety
-/// As the function of the C library.
-#[unsafe(no_mangle)]
-#[unsafe(naked)]
-unsafe extern "C" fn syscall() {
-    // Nothing is kept on the stack: some calls return twice.
-    naked_asm!(
-        "cmp rdi, {number}",
-        "je 2f",
-        "mov rax, rdi",
-        "mov rdi, rsi",
-        "mov rsi, rdx",
-        "mov rdx, rcx",
-        "mov r10, r8",
-        "mov r8, r9",
-        "mov r9, [rsp + 8]",
-        "syscall",
-        "cmp rax, -4095",
-        "jae 3f",
-        "ret",
-        "2:",
-        "mov rdi, rsi",
-        "mov rsi, rdx",
-        "mov rdx, rcx",
-        "jmp {random}",
-        "3:",
-        "mov rdi, rax",
-        "neg rdi",
-        "jmp {fail}",
-        number = const libc::SYS_getrandom,
-        random = sym getrandom,
-        fail = sym fail,
-    )
-}
-
-extern "C" fn fail(code: c_int) -> c_long {
-    // SAFETY: the calling thread's own, always there.
-    unsafe { *libc::__errno_location() = code };
-    -1
 }
 
 /// Asks the kernel itself for random bytes.
@@ -179,23 +124,4 @@ pub fn log_earlier() {
     for (op, fixed) in earlier.into_iter().flatten() {
         fixed::log(op, fixed.as_deref().map_err(|code| *code));
     }
-}
-
-/// Whether the process records or replays. If it does neither, this function must have no effects:
-/// memory allocators ask for random bytes before anything can be allocated.
-fn is_of_interest() -> bool {
-    const MODES: [&CStr; 2] = [c"record", c"replay"];
-    // SAFETY: a string with an end; the result is one too, or null.
-    let mode = unsafe { libc::getenv(c"RR_CHANNEL".as_ptr()) };
-    if mode.is_null() {
-        return false;
-    }
-    // SAFETY: see above; programs that change their environment while others read it have
-    // no defined behaviour, with or without this.
-    let mode = unsafe { CStr::from_ptr(mode) };
-    if !MODES.contains(&mode) || APART.try_with(Cell::get) != Ok(false) {
-        return false;
-    }
-    // Draws of the session itself while it starts are its own.
-    !matches!(apart(session), Session::Off)
 }

@@ -20,15 +20,17 @@ use std::path::Path;
 use std::sync::{Mutex, Once};
 
 use rr_channel_log::identity::ProcessPath;
-use rr_channel_log::{Recording, RecordingError, SESSION_FILE, file_name};
+use rr_channel_log::{Recording, RecordingError, SESSION_FILE, clocks_name, file_name};
 
 use crate::engine::chaos;
+use crate::engine::clock;
 use crate::engine::context;
 use crate::engine::fork;
 use crate::engine::interpose;
 use crate::engine::payload;
-use crate::engine::random;
-use crate::engine::replay::{self, Draws, Engine, Report, ReportFile};
+use crate::engine::replay::{self, Clocks, Draws, Engine, Report, ReportFile};
+use crate::engine::system_calls;
+use crate::platform::apart::apart;
 use crate::platform::current::Current;
 use crate::platform::lock::lock;
 use crate::platform::sys;
@@ -111,7 +113,8 @@ static LEFT: Current<Fork> = Current::none();
 pub fn session() -> &'static Session {
     match CURRENT.get() {
         Some(started) => &started.session,
-        None => &begin().session,
+        // What this draws and reads is its own.
+        None => &apart(begin).session,
     }
 }
 
@@ -127,7 +130,7 @@ fn begin() -> &'static Started {
         return started;
     }
     interpose::link();
-    random::link();
+    system_calls::link();
     let (mode, seed) = (env::var_os("RR_CHANNEL"), env::var_os("RR_CHANNEL_CHAOS"));
     let started = Started::start(mode.as_deref(), DEFAULT_DIR, seed.as_deref());
     let started = started.unwrap_or_else(|error| {
@@ -139,6 +142,7 @@ fn begin() -> &'static Started {
 
 fn set_current(started: Started) -> &'static Started {
     let started = CURRENT.set(started);
+    system_calls::begun(&started.session);
     process::complain_as(started.home.as_ref().map(|home| &home.path));
     started
 }
@@ -419,6 +423,7 @@ fn load(home: &mut Home) -> Result<Engine, StartError> {
     let mut names = Names::default();
     let mut logs = Vec::new();
     let mut draws = Draws::default();
+    let mut clocks = Clocks::default();
     for process in recording.processes() {
         names.preset_process(*process);
     }
@@ -441,10 +446,18 @@ fn load(home: &mut Home) -> Result<Engine, StartError> {
             }
         }
         logs.push((log, total));
+        if let Some(reads) = recording.clocks(thread)? {
+            let collected = clocks.collect(thread.id, &reads);
+            collected.map_err(|source| RecordingError::Log {
+                path: dir.join(clocks_name(thread.id)),
+                source,
+            })?;
+        }
     }
     fork::watch();
     let again = home.again.as_deref().map(create).transpose()?;
-    let mut engine = Engine::new(names, logs, draws, patience(), again);
+    clock::begin(clocks.first());
+    let mut engine = Engine::new(names, logs, draws, clocks, patience(), again);
     if !recording.processes().is_empty() || !home.path.numbers().is_empty() {
         engine.waits_for(replay::Unsent::of(home));
     }

@@ -12,7 +12,9 @@
 use std::hint;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use super::clock;
 
 /// How often others are let run.
 const TURNS: u32 = 4;
@@ -38,10 +40,10 @@ pub fn retry_before_sleep<R>(mut attempt: impl FnMut() -> Option<R>) -> Option<R
         return None;
     }
     for _ in 0..TURNS {
-        let before = Instant::now();
+        let before = clock::now();
         thread::yield_now();
         let found = attempt();
-        if before.elapsed() > SHORT {
+        if clock::elapsed(before) > SHORT {
             BUSY.store(PATIENCE, Relaxed);
             return found;
         }

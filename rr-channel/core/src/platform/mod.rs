@@ -1,7 +1,9 @@
 //! The foundation of the other modules: a few system calls, locks, a value of the process, and the
 //! backoff before a thread sleeps.
 
+pub mod apart;
 pub mod backoff;
+pub mod clock;
 pub mod current;
 pub mod lock;
 pub mod spin_lock;

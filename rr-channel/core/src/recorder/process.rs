@@ -29,6 +29,7 @@ use std::time::SystemTime;
 use rr_channel_log::dir_name;
 use rr_channel_log::identity::ProcessPath;
 
+use crate::platform::apart::apart;
 use crate::platform::current::Current;
 use crate::platform::sys;
 
@@ -262,7 +263,7 @@ impl fmt::Display for Claim {
 
 /// A number that no other run has. (Not by random bytes, which may be recorded ones.)
 fn new_run() -> u64 {
-    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let now = apart(SystemTime::now).duration_since(SystemTime::UNIX_EPOCH);
     let now = now.unwrap_or_default().as_nanos() as u64;
     (now ^ u64::from(std::process::id()) << 40).wrapping_mul(0x9e37_79b9_7f4a_7c15)
 }

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{
-    PAYLOADS_FILE, PAYLOADS_TITLE, Payload, SESSION_FILE, StartedProcess, Writer, file_name,
-    may_be_as_long, places_name, process_line, session_header,
+    ClockWriter, PAYLOADS_FILE, PAYLOADS_TITLE, Payload, SESSION_FILE, StartedProcess, Writer,
+    clocks_name, file_name, may_be_as_long, places_name, process_line, session_header,
 };
 use rustc_hash::FxHashMap;
 
@@ -19,6 +19,7 @@ use super::places;
 use super::process::{complain, program};
 use super::start_error::StartError;
 use super::tag::Tag;
+use crate::platform::clock;
 use crate::platform::lock::lock;
 
 /// The recording side: where logs go, and which thread has which number.
@@ -70,7 +71,7 @@ impl Recorder {
                 dir: dir.to_owned(),
                 session: file,
                 payloads: OnceLock::new(),
-                began: Instant::now(),
+                began: clock::now(),
             }),
         })
     }
@@ -167,6 +168,12 @@ impl Recorder {
     pub fn open_places(&self, id: ThreadId, dti: &Dti) -> io::Result<Writer> {
         let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
         Writer::create(&sink.dir.join(places_name(id)), id, dti)
+    }
+
+    /// Creates the log of what a thread reads from clocks.
+    pub fn open_clocks(&self, id: ThreadId) -> io::Result<ClockWriter> {
+        let sink = self.sink.as_ref().ok_or(io::ErrorKind::NotFound)?;
+        ClockWriter::create(&sink.dir.join(clocks_name(id)), id)
     }
 
     /// The messages of a channel are of this type.

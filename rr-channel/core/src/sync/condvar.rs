@@ -1,7 +1,7 @@
 //! A condition variable.
 
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rr_channel_log::{Op, Outcome};
 
@@ -10,6 +10,8 @@ use crate::engine::chaos;
 use crate::engine::replay::{Native, Woken};
 use crate::engine::session::{Session, session};
 use crate::engine::signal::{LastSignal, Signal};
+use crate::platform::apart::apart;
+use crate::platform::clock;
 
 /// A condition variable. See [`std::sync::Condvar`].
 ///
@@ -122,7 +124,7 @@ impl Condvar {
                 (lock.guard(raw), timeout)
             }
             Session::Record(_) => {
-                let (raw, timeout) = native(self.raw.wait_timeout(raw, dur));
+                let (raw, timeout) = native(apart(|| self.raw.wait_timeout(raw, dur)));
                 log(Op::WaitTimeout, self.woken(timeout.timed_out()));
                 lock.order().took(Op::Relock);
                 (lock.guard(raw), timeout)
@@ -130,7 +132,7 @@ impl Condvar {
             Session::Replay(engine) => match engine.waking(Op::WaitTimeout) {
                 Some(waking) => {
                     drop(raw);
-                    let until = Instant::now()
+                    let until = clock::now()
                         .checked_add(dur)
                         .map_or(Native::Block, Native::Until);
                     let woken = engine.wake(waking, until);
@@ -138,7 +140,7 @@ impl Condvar {
                     (guard, timeout_result(woken == Woken::TimedOut))
                 }
                 None => {
-                    let (raw, timeout) = native(self.raw.wait_timeout(raw, dur));
+                    let (raw, timeout) = native(apart(|| self.raw.wait_timeout(raw, dur)));
                     log(Op::WaitTimeout, self.woken(timeout.timed_out()));
                     engine.taken(Op::Relock, lock.order());
                     (lock.guard(raw), timeout)
@@ -186,7 +188,7 @@ impl Condvar {
         }
         // Each turn of the loop waits, so the recorded events decide when it ends, and not the
         // duration of its parts.
-        let start = Instant::now();
+        let start = clock::now();
         let mut timed_out = false;
         loop {
             if !condition(&mut *guard) {
@@ -196,7 +198,8 @@ impl Condvar {
                 return Ok((guard, timeout_result(true)));
             }
             let timeout;
-            (guard, timeout) = self.wait_timeout(guard, dur.saturating_sub(start.elapsed()))?;
+            (guard, timeout) =
+                self.wait_timeout(guard, dur.saturating_sub(clock::elapsed(start)))?;
             timed_out = timeout.timed_out();
         }
     }

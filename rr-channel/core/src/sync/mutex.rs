@@ -3,7 +3,7 @@
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::PoisonError;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rr_channel_log::Op;
 
@@ -12,6 +12,7 @@ use crate::engine::chaos;
 use crate::engine::order::Order;
 use crate::engine::replay::{Engine, Turn};
 use crate::engine::session::{Session, session};
+use crate::platform::clock;
 
 /// A mutual exclusion primitive. See [`std::sync::Mutex`].
 ///
@@ -105,10 +106,10 @@ impl<T: ?Sized> Mutex<T> {
     /// Attempts to acquire the mutex for a limited time; poisoned is as good.
     pub fn try_lock_for(&self, patience: Duration) -> Option<MutexGuard<'_, T>> {
         let attempt = || {
-            let start = Instant::now();
+            let start = clock::now();
             loop {
                 match self.raw.try_lock() {
-                    Err(TryLockError::WouldBlock) if start.elapsed() < patience => {
+                    Err(TryLockError::WouldBlock) if clock::elapsed(start) < patience => {
                         std::thread::sleep(Duration::from_micros(100));
                     }
                     tried => return tried,

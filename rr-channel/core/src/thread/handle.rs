@@ -7,7 +7,7 @@ use std::cell::{Cell, OnceCell};
 use std::fmt;
 use std::os::unix::thread::{JoinHandleExt, RawPthread};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use rr_channel_log::identity::Dti;
 use rr_channel_log::{Event, Op, Outcome};
@@ -18,6 +18,8 @@ use crate::engine::context;
 use crate::engine::replay::Native;
 use crate::engine::session::{Session, session};
 use crate::engine::signal::{LastSignal, Signal};
+use crate::platform::apart::apart;
+use crate::platform::clock as real_clock;
 
 thread_local! {
     /// The notifications of threads that unpark this one.
@@ -143,19 +145,19 @@ pub fn park_timeout(dur: Duration) {
         Session::Off => std::thread::park_timeout(dur),
         Session::Record(_) => {
             chaos::point();
-            std::thread::park_timeout(dur);
+            apart(|| std::thread::park_timeout(dur));
             woken(Op::ParkTimeout, true);
         }
         Session::Replay(engine) => match engine.waking(Op::ParkTimeout) {
             Some(waking) => {
-                let until = Instant::now()
+                let until = real_clock::now()
                     .checked_add(dur)
                     .map_or(Native::Block, Native::Until);
                 engine.wake(waking, until);
                 seen();
             }
             None => {
-                std::thread::park_timeout(dur);
+                apart(|| std::thread::park_timeout(dur));
                 woken(Op::ParkTimeout, true);
             }
         },

@@ -4,5 +4,5 @@
 mod model;
 mod ring;
 
-pub(crate) use model::{Foreseen, Model, put_varint, take_varint};
+pub(crate) use model::{Foreseen, Model, put_varint, take_varint, unzigzag, zigzag};
 pub(crate) use ring::Ring;

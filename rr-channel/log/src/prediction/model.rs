@@ -304,11 +304,14 @@ pub(crate) fn take_varint(input: &mut &[u8]) -> Option<u64> {
     None
 }
 
-const fn zigzag(value: i64) -> u64 {
+/// Small numbers of either sign as small ones.
+#[inline]
+pub(crate) const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-const fn unzigzag(value: u64) -> i64 {
+/// The inverse of [`zigzag`].
+pub(crate) const fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
 }
 

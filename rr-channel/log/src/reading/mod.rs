@@ -1,8 +1,11 @@
-//! Reads a thread's log: its events one by one, or the next few at once.
+//! Reads a thread's log: its events one by one, or the next few at once; and what it read
+//! from clocks.
 
 mod ahead;
+mod clocks;
 mod thread_log;
 
 pub use ahead::Ahead;
+pub use clocks::{ClockLog, ClockReads};
 pub(crate) use thread_log::read;
 pub use thread_log::{Events, LogError, ThreadLog};

@@ -5,10 +5,13 @@ use std::io::{self, Write as _};
 use std::path::Path;
 use std::time::Duration;
 
-use super::open::{SESSION_FILE, StartedProcess, file_name, process_line, session_header};
+use super::open::{
+    SESSION_FILE, StartedProcess, clocks_name, file_name, process_line, session_header,
+};
+use crate::clock::ClockRead;
 use crate::event::Event;
 use crate::identity::{Dti, ThreadId};
-use crate::writing::Writer;
+use crate::writing::{ClockWriter, Writer};
 
 /// A thread of a recording that is written as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +22,8 @@ pub struct EditedThread {
     pub dti: Dti,
     /// The events of the thread.
     pub events: Vec<Event>,
+    /// Its reads of clocks, by position.
+    pub clocks: Vec<ClockRead>,
     /// Whether these are all its events. A replayed thread that does more goes on natively, at
     /// once if this is set. Otherwise it waits until no other thread can move.
     pub ended: bool,
@@ -46,6 +51,13 @@ pub fn write_recording(dir: &Path, program: &str, threads: &[EditedThread]) -> i
     for thread in threads {
         let (id, dti) = (thread.id, &thread.dti);
         session += &format!("thread {} {dti}\n", id.0);
+        if !thread.clocks.is_empty() {
+            let mut writer = ClockWriter::create(&dir.join(clocks_name(id)), id)?;
+            for read in &thread.clocks {
+                writer.push(read)?;
+            }
+            writer.seal()?;
+        }
         if thread.events.is_empty() {
             if thread.ended {
                 session += &format!("ended {}\n", id.0);
@@ -81,7 +93,9 @@ pub fn write_processes(dir: &Path, processes: &[StartedProcess]) -> io::Result<(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock;
     use crate::event::{Op, Outcome};
+    use crate::reading::ClockLog;
     use crate::recording::Recording;
 
     #[test]
@@ -96,6 +110,14 @@ mod tests {
             id: ThreadId(id),
             dti: Dti::main().child(id + 1),
             events,
+            clocks: (0..id)
+                .map(|n| ClockRead {
+                    position: n.into(),
+                    clock: Clock::new(1).unwrap(),
+                    site: 3,
+                    nanoseconds: 7,
+                })
+                .collect(),
             ended,
             lasted: Duration::from_millis(1234),
         };
@@ -116,6 +138,10 @@ mod tests {
             }
             let events: Result<Vec<_>, _> = log.events().collect();
             assert_eq!(events.unwrap(), thread.events);
+            let clocks = recording.clocks(read).unwrap();
+            let reads = clocks.iter().flat_map(ClockLog::reads);
+            let reads: Result<Vec<_>, _> = reads.collect();
+            assert_eq!(reads.unwrap(), thread.clocks);
         }
     }
 }

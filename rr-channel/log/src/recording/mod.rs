@@ -6,6 +6,6 @@ mod open;
 pub use edit::{EditedThread, write_processes, write_recording};
 pub use open::{
     OLDEST_VERSION as OLDEST_RECORDING_VERSION, RecordedThread, Recording, RecordingError,
-    SESSION_FILE, StartedProcess, Step, VERSION as RECORDING_VERSION, dir_name, file_name,
-    places_name, process_line, session_header,
+    SESSION_FILE, StartedProcess, Step, VERSION as RECORDING_VERSION, clocks_name, dir_name,
+    file_name, places_name, process_line, session_header,
 };

@@ -9,15 +9,15 @@ use std::path::{Path, PathBuf};
 use crate::event::{Event, Op, Outcome};
 use crate::identity::{ChannelId, Dti, ProcessPath, ThreadId};
 use crate::payload::{self, PAYLOADS_FILE, Payload};
-use crate::reading::{LogError, ThreadLog, read};
+use crate::reading::{ClockLog, LogError, ThreadLog, read};
 
 /// The name of the file that names the program and all threads.
 pub const SESSION_FILE: &str = "session";
 const TITLE: &str = "rr-channel ";
 /// The version of the recordings that are written.
-pub const VERSION: u8 = 5;
-/// The oldest version that is read. Version 4 did not have processes that are started, nor
-/// threads of other processes; version 3 did not say what channels carry, either. They are
+pub const VERSION: u8 = 6;
+/// The oldest version that is read. Version 5 did not have what is read from clocks; version 4 did
+/// not have processes that are started, nor threads of other processes, either; version 3 did not say what channels carry, either. They are
 /// otherwise the same.
 pub const OLDEST_VERSION: u8 = 3;
 
@@ -40,6 +40,11 @@ pub fn file_name(thread: ThreadId) -> String {
 /// The name of the file that says where a thread's operations are.
 pub fn places_name(thread: ThreadId) -> String {
     format!("thread-{}.places", thread.0)
+}
+
+/// The name of the file with what a thread read from clocks.
+pub fn clocks_name(thread: ThreadId) -> String {
+    format!("thread-{}.clocks", thread.0)
 }
 
 /// The directory of the log of a process, within that of the one that started it.
@@ -458,6 +463,33 @@ impl Recording {
         });
         log.map_err(|source| RecordingError::Log { path, source })
     }
+
+    /// The reads of clocks of one of the [`threads`](Recording::threads); `None` if it made none.
+    ///
+    /// Only the file's header is checked: [`ClockReads`](crate::ClockReads) may still find damage.
+    ///
+    /// # Errors
+    /// If the file is there and has no reads, or not this thread's.
+    pub fn clocks(&self, thread: &RecordedThread) -> Result<Option<ClockLog>, RecordingError> {
+        let path = self.dir.join(clocks_name(thread.id));
+        let bytes = match read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(source) => return Err(RecordingError::Io { path, source }),
+        };
+        // It was cut off while it created the file.
+        if bytes.is_empty() {
+            return Ok(None);
+        }
+        let log = ClockLog::from_bytes(&bytes).and_then(|log| {
+            if log.thread() == thread.id {
+                Ok(Some(log))
+            } else {
+                Err(LogError::Header("the clocks of another thread"))
+            }
+        });
+        log.map_err(|source| RecordingError::Log { path, source })
+    }
 }
 
 #[cfg(test)]
@@ -514,7 +546,7 @@ mod tests {
     fn another_version_is_named() {
         insta::assert_snapshot!(
             check("rr-channel 1\nprogram p\n").unwrap_err(),
-            @"dir: the recording has version 1, this build reads 3 to 5: record again"
+            @"dir: the recording has version 1, this build reads 3 to 6: record again"
         );
     }
 
@@ -561,7 +593,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_read_or_refused(text in "(rr-channel 5\nprogram p\n)?(thread|ended|carries|process|reaped|exited|[ 0-9]|main|\n|.)*") {
+        fn any_text_is_read_or_refused(text in "(rr-channel 6\nprogram p\n)?(thread|ended|carries|process|reaped|exited|[ 0-9]|main|\n|.)*") {
             let _ = check(&text);
         }
     }

@@ -28,6 +28,8 @@ pub struct Hot {
     pub(super) ring: Ring,
     /// The parts of the state word: body length and open run.
     state: Cell<u64>,
+    /// The number of events, but those that are apart, without those of the open run.
+    before_run: Cell<u64>,
     place: Cell<*const AtomicU64>,
 }
 
@@ -43,6 +45,7 @@ impl Hot {
         Hot {
             ring: Ring::new(),
             state: Cell::new(0),
+            before_run: Cell::new(0),
             place: Cell::new(ptr::null()),
         }
     }
@@ -71,14 +74,26 @@ impl Hot {
         true
     }
 
-    /// Makes this count from now on, when the state word at `place` holds `state`.
+    /// How many events the thread has logged, but those that are [apart](crate::Op::is_apart);
+    /// `None` if no event is expected.
+    ///
+    /// Events that are apart must not be given to [`hit`](Self::hit).
+    #[inline]
+    pub fn position(&self) -> Option<u64> {
+        let run = self.state.get() & MAX_RUN;
+        (!self.place.get().is_null()).then(|| self.before_run.get().wrapping_add(run))
+    }
+
+    /// Makes this count from now on, when the state word at `place` holds `state`, after `count`
+    /// events.
     ///
     /// # Safety
     /// `place` is valid for atomic stores until this is disarmed, and nobody else
     /// stores there meanwhile.
     #[inline]
-    pub(super) unsafe fn arm(&self, state: u64, place: *const AtomicU64) {
+    pub(super) unsafe fn arm(&self, state: u64, count: u64, place: *const AtomicU64) {
         self.ring.begin();
+        self.before_run.set(count.wrapping_sub(state & MAX_RUN));
         self.state.set(state);
         self.place.set(place);
     }

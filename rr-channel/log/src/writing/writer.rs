@@ -37,6 +37,8 @@ pub struct Writer {
     /// Committed bytes of body, and predicted events since.
     len: usize,
     run: u64,
+    /// Events so far, but those that are apart.
+    count: u64,
     model: Model,
     foreseen: Foreseen,
     scratch: Vec<u8>,
@@ -61,6 +63,7 @@ impl Writer {
             base,
             len: 0,
             run: 0,
+            count: 0,
             model: Model::default(),
             foreseen: Foreseen::default(),
             scratch: Vec::new(),
@@ -95,6 +98,7 @@ impl Writer {
     #[inline]
     pub fn push(&mut self, event: &Event) -> io::Result<()> {
         let (symbol, number) = Symbol::split(event);
+        self.count += u64::from(!event.op.is_apart());
         if self.run < MAX_RUN && self.model.predicted() == Some((symbol, number)) {
             self.model.observe_predicted();
             self.run += 1;
@@ -158,7 +162,13 @@ impl Writer {
         let state = (self.len as u64) << 24 | self.run;
         // SAFETY: the place is within the live mapping, which stays where it is as long
         // as the writer is left alone; only the writer stores there.
-        unsafe { hot.arm(state, self.map.place(STATE_AT)) };
+        unsafe { hot.arm(state, self.count, self.map.place(STATE_AT)) };
+    }
+
+    /// How many events were logged, but those that are [apart](crate::Op::is_apart) and those that
+    /// an armed [`Hot`] has counted: [`Hot::position`] is right meanwhile.
+    pub const fn position(&self) -> u64 {
+        self.count
     }
 
     /// Takes over what `hot` has counted.
@@ -167,6 +177,7 @@ impl Writer {
         if let Some(state) = hot.disarm() {
             let run = state & MAX_RUN;
             self.model.observe_foreseen(&self.foreseen, run - self.run);
+            self.count += run - self.run;
             self.run = run;
         }
     }

@@ -82,6 +82,7 @@ pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
             passing.threads.push(Thread {
                 items: Vec::new(),
                 units: Vec::new(),
+                clocks: Vec::new(),
                 ..thread.clone()
             });
         }

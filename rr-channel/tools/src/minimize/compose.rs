@@ -12,7 +12,7 @@ use std::collections::{BinaryHeap, HashMap};
 
 use rr_channel_log::identity::ChannelId;
 use rr_channel_log::identity::ThreadId;
-use rr_channel_log::{EditedThread, Event, Op, Outcome};
+use rr_channel_log::{ClockRead, EditedThread, Event, Op, Outcome};
 
 use super::change::{Aligned, Change, Differences, Element, counterpart, turn};
 use super::run::{Action, Item, Run};
@@ -35,6 +35,8 @@ pub(super) struct Candidate {
 struct Node {
     thread: usize,
     item: Item,
+    /// Which of the thread's items in the passing run it is, if it is one.
+    passing: Option<usize>,
     /// Its rank in the passing run; of what is new, that of what it comes after.
     rank: usize,
     element: Option<((ChannelId, bool), Element)>,
@@ -101,6 +103,7 @@ impl<'a> Composer<'a> {
                 id: thread.id,
                 dti: thread.dti.clone(),
                 events: Vec::new(),
+                clocks: thread.clocks.clone(),
                 ended: thread.ended,
                 lasted: thread.lasted,
             })
@@ -118,6 +121,10 @@ impl<'a> Composer<'a> {
                 };
             }
             threads[node.thread].events.push(event);
+        }
+        for (at, thread) in threads.iter_mut().enumerate() {
+            let nodes = nodes.iter().filter(|node| node.thread == at);
+            reposition(&mut thread.clocks, &self.passing.threads[at].items, nodes);
         }
         let needed = self.needed(chosen, &units, &nodes);
         Some(Candidate { threads, needed })
@@ -218,6 +225,7 @@ impl<'a> Composer<'a> {
                     nodes.push(Node {
                         thread,
                         item: *item,
+                        passing: is_passing.then_some(at),
                         rank,
                         element: elements.get(at).copied().flatten().filter(|_| is_passing),
                     });
@@ -481,4 +489,82 @@ fn sort(nodes: &[Node], edges: &[(usize, usize)]) -> Option<Vec<usize>> {
         }
     }
     (order.len() == nodes.len()).then_some(order)
+}
+/// Moves a thread's reads of clocks in the passing run, whose items are `passing`, to where they
+/// are among its `nodes`: behind the last event that they came after, and that is still there.
+fn reposition<'a>(
+    clocks: &mut [ClockRead],
+    passing: &[Item],
+    nodes: impl Iterator<Item = &'a Node>,
+) {
+    let counts = |item: &Item| matches!(item.action, Action::Event(event) if !event.op.is_apart());
+    // The position in the candidate behind each item of the passing run.
+    let mut behind = vec![0; passing.len()];
+    let mut position = 0;
+    for node in nodes {
+        position += u64::from(counts(&node.item));
+        if let Some(behind) = node.passing.and_then(|at| behind.get_mut(at)) {
+            *behind = position;
+        }
+    }
+    let mut last = 0;
+    let mut moved = vec![0];
+    for (item, behind) in passing.iter().zip(behind) {
+        last = last.max(behind);
+        if counts(item) {
+            moved.push(last);
+        }
+    }
+    for read in clocks {
+        let before = usize::try_from(read.position).unwrap_or(usize::MAX);
+        read.position = moved[before.min(moved.len() - 1)];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rr_channel_log::Clock;
+
+    use super::*;
+
+    fn event(ticket: u64) -> Item {
+        Item {
+            action: Action::Event(Event {
+                op: Op::Lock,
+                channel: None,
+                outcome: Outcome::Turn { ticket },
+            }),
+            place: None,
+        }
+    }
+
+    fn node(item: Item, passing: Option<usize>) -> Node {
+        Node {
+            thread: 0,
+            item,
+            passing,
+            rank: 0,
+            element: None,
+        }
+    }
+
+    #[test]
+    fn clocks_are_read_behind_the_events_that_are_still_there() {
+        let passing: Vec<_> = (0..3).map(event).collect();
+        let nodes = [
+            node(passing[0], Some(0)),
+            node(event(7), None),
+            node(passing[2], Some(2)),
+        ];
+        let clock = Clock::new(1).unwrap();
+        let read = |position| ClockRead {
+            position,
+            clock,
+            site: 0,
+            nanoseconds: 0,
+        };
+        let mut clocks = [0, 1, 2, 3, 9].map(read);
+        reposition(&mut clocks, &passing, nodes.iter());
+        assert_eq!(clocks, [0, 1, 1, 3, 3].map(read));
+    }
 }

@@ -370,6 +370,7 @@ mod tests {
                 dti: Dti::main().child(id + 1),
                 events: events.clone(),
                 ended: true,
+                clocks: Vec::new(),
                 lasted: Duration::ZERO,
             })
             .collect();

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
-use rr_channel_log::{Event, Op, Outcome, Recording, StartedProcess, Step};
+use rr_channel_log::{ClockRead, Event, Op, Outcome, Recording, StartedProcess, Step};
 
 /// One action of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -40,6 +40,7 @@ pub(super) struct Thread {
     pub(super) lasted: Duration,
     pub(super) items: Vec<Item>,
     pub(super) units: Vec<Unit>,
+    pub(super) clocks: Vec<ClockRead>,
 }
 
 /// One outcome of a thread (a message, that there is none, that it may go on), and all
@@ -154,6 +155,10 @@ impl Run {
                 lasted: log.lasted(),
                 units: units(&items),
                 items,
+                clocks: match recording.clocks(thread)? {
+                    Some(log) => log.reads().collect::<Result<_, _>>()?,
+                    None => Vec::new(),
+                },
             });
         }
         run.threads.sort_by_key(|thread| thread.id);

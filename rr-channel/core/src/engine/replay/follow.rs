@@ -228,6 +228,12 @@ pub(super) fn is_recorded() -> bool {
     with(|follow| follow.besides.get() & RECORDED != 0)
 }
 
+/// How many events of its log the calling thread has come past; `None` if it follows none.
+pub fn position() -> Option<u64> {
+    let place = with(|follow| follow.place.get());
+    place.filter(|place| !place.is_live()).map(Place::consumed)
+}
+
 /// Whether the calling thread runs natively.
 pub(super) fn is_live() -> bool {
     matches!(next(), Next::Live)

@@ -11,6 +11,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::world::World;
+use crate::platform::apart::apart;
 use crate::platform::lock::lock;
 
 /// See the module.
@@ -31,7 +32,7 @@ impl<'a> Locked<'a> {
         let slept = self.0.take().map(|world| match long {
             None => wake.wait(world).unwrap_or_else(PoisonError::into_inner),
             Some(long) => {
-                let slept = wake.wait_timeout(world, long);
+                let slept = apart(|| wake.wait_timeout(world, long));
                 slept.unwrap_or_else(PoisonError::into_inner).0
             }
         });

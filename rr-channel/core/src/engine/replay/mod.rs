@@ -22,6 +22,7 @@
 mod arrivals;
 mod attempt;
 mod chan;
+mod clocks;
 mod cursor;
 mod draws;
 mod early_messages;
@@ -57,12 +58,13 @@ pub use arrivals::Expected;
 #[cfg(not(debug_assertions))]
 pub(crate) use chan::Chan;
 pub use chan::{Disconnected, NotSent};
+pub use clocks::{ClockCursor, Clocks, Shown};
 pub use cursor::Cursor;
 pub use draws::Draws;
 use flow::Flow;
 use follow::{Next, Place};
 pub use follow::{
-    Saved as SavedLog, forget as forget_log, restore as restore_log, save as save_log,
+    Saved as SavedLog, forget as forget_log, position, restore as restore_log, save as save_log,
 };
 pub use jobs::{Asks, NextJob, job_event, took};
 pub use listen::Wake;
@@ -74,7 +76,7 @@ use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub use report_file::ReportFile;
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
-use rr_channel_log::{Event, Op, Outcome, ThreadLog};
+use rr_channel_log::{Clock, Event, Op, Outcome, ThreadLog};
 use rustc_hash::FxHashMap;
 use rustc_hash::FxHashSet;
 #[cfg(debug_assertions)]
@@ -86,6 +88,7 @@ pub use {listen::Listening, world::Source};
 
 use crate::engine::context;
 use crate::engine::executor;
+use crate::platform::clock;
 use crate::platform::current::Current;
 use crate::platform::lock::lock;
 use crate::platform::sys;
@@ -112,6 +115,8 @@ pub struct Engine {
     waits: Condvar,
     /// The remaining random bytes.
     draws: Mutex<Draws>,
+    /// The reads of clocks of threads that have not appeared.
+    clocks: Mutex<Clocks>,
     watch: Once,
     /// How long the search for stalls waits where nothing is certain.
     patience: Patience,
@@ -149,12 +154,13 @@ pub fn engine() -> &'static Engine {
 
 impl Engine {
     /// An engine that replays `logs` of threads with these `names`, each with its number of events
-    /// but those that are `draws`. `recorder` records the replay's own events. Where nothing is
+    /// but those that are `draws`, and what they read from `clocks`. `recorder` records the replay's own events. Where nothing is
     /// certain the engine waits `patience` times as long as usual.
     pub fn new(
         names: Names,
         logs: Vec<(ThreadLog, u64)>,
         draws: Draws,
+        clocks: Clocks,
         patience: f64,
         recorder: Option<Recorder>,
     ) -> Self {
@@ -175,6 +181,7 @@ impl Engine {
             signals: Mutex::default(),
             waits: Condvar::new(),
             draws: Mutex::new(draws),
+            clocks: Mutex::new(clocks),
             watch: Once::new(),
             patience: Patience::new(lasted.unwrap_or_default(), patience),
             recorder,
@@ -273,6 +280,17 @@ impl Engine {
             Err(TryLockError::Poisoned(world)) => Some(world.into_inner().report()),
             Err(TryLockError::WouldBlock) => None,
         }
+    }
+
+    /// The time for the main thread before it has registered, which it may never do. `None` if the recording's main thread read none.
+    pub fn shown_early(&self, clock: Clock, site: u64) -> Option<Shown> {
+        let (id, _) = lock(&self.names).intern(Who::Known(Dti::main()));
+        lock(&self.clocks).read_early(id, clock, site)
+    }
+
+    /// The recorded reads of clocks of the thread with the number `id`, which appears.
+    pub fn clocks_of(&self, id: ThreadId) -> Option<ClockCursor> {
+        lock(&self.clocks).of(id)
     }
 
     /// The calling thread appears. Whether what it does can be recorded; and its log, if it
@@ -448,7 +466,7 @@ impl Engine {
                     event: None,
                 };
             }
-            let now = timed.then(Instant::now);
+            let now = timed.then(clock::now);
             let (want, expected) = match plan {
                 Plan::Native => (Want::Any, None),
                 Plan::Outcome {
@@ -553,10 +571,10 @@ impl Engine {
         until: Option<Instant>,
     ) -> Locked<'a> {
         let is_watched = self.watch.is_completed();
-        let mut short = (!is_watched).then(|| Instant::now() + progress::FIRST);
+        let mut short = (!is_watched).then(|| clock::now() + progress::FIRST);
         while !world.is_notified(id) {
             let first = [until, short].into_iter().flatten().min();
-            let left = first.map(|first| first.saturating_duration_since(Instant::now()));
+            let left = first.map(|first| first.saturating_duration_since(clock::now()));
             if left.is_none_or(|left| !left.is_zero()) {
                 world = world.sleep(wake, left);
             } else if short.is_some_and(|short| until.is_none_or(|until| short < until)) {
@@ -588,7 +606,7 @@ impl Engine {
 
     /// The number of messages that a timer has: one, if it is due.
     fn due(&self, key: ChanKey) -> usize {
-        self.lock().len(key, Instant::now())
+        self.lock().len(key, clock::now())
     }
 
     /// The calling thread completes a selection with that outcome: it moves past that

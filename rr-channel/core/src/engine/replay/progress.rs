@@ -22,13 +22,15 @@
 use std::fs;
 use std::path::Path;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Engine;
 use super::stall::Waiting;
 use super::world::Source;
 use crate::engine::context;
 use crate::engine::seats::without_seats;
+use crate::platform::apart::apart;
+use crate::platform::clock;
 use crate::platform::sys;
 use crate::recorder::process::complain;
 
@@ -233,7 +235,8 @@ impl Seen {
 pub(super) fn start(engine: &Engine) {
     let patience = engine.patience;
     let builder = thread::Builder::new().name("rr-channel".to_owned());
-    let spawned = without_seats(|| builder.spawn(move || watch(super::engine(), patience)));
+    let spawned =
+        without_seats(|| builder.spawn(move || apart(|| watch(super::engine(), patience))));
     if let Err(error) = spawned {
         complain(&format_args!(
             "cannot look for stalls, a stuck replay will hang: {error}"
@@ -244,7 +247,7 @@ pub(super) fn start(engine: &Engine) {
 fn watch(engine: &Engine, patience: Patience) {
     let own = sys::tid();
     let mut seen = Seen::new(patience);
-    let mut looked = Instant::now();
+    let mut looked = clock::now();
     loop {
         let mut world = engine.lock();
         while !world.has_waiting() {
@@ -252,7 +255,7 @@ fn watch(engine: &Engine, patience: Patience) {
             world = world.sleep(&engine.waits, None);
             world.is_watch_idle = false;
             seen.begin();
-            looked = Instant::now();
+            looked = clock::now();
         }
         let steps = world.steps();
         let (motion, switches) = if seen.is_still(steps) {
@@ -267,7 +270,7 @@ fn watch(engine: &Engine, patience: Patience) {
             spins: world.spins(),
             events: world.events(),
         };
-        let now = Instant::now();
+        let now = clock::now();
         let verdict = seen.judge(look, now - looked);
         looked = now;
         let late = match verdict {

@@ -116,6 +116,7 @@ mod tests {
             dti: Dti::main(),
             events: vec![event; 3],
             ended: true,
+            clocks: Vec::new(),
             lasted: Duration::ZERO,
         };
         write_recording(dir.path(), "p", slice::from_ref(&thread)).unwrap();

@@ -9,6 +9,7 @@ use std::future::Future;
 use std::hint;
 use std::io::Write as _;
 use std::sync::Arc;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{bounded, unbounded, Receiver, TryRecvError};
 use parking_lot::Mutex;
@@ -84,6 +85,30 @@ async fn gather() -> Vec<(u64, u32)> {
 #[test]
 fn tasks_send() {
     say(on_many(gather()));
+}
+
+/// The tasks read clocks, and go on from thread to thread meanwhile.
+#[test]
+fn tasks_read_clocks() {
+    let seen = on_many(async {
+        let start = Instant::now();
+        let (s, r) = unbounded();
+        for sender in 0..5 {
+            let s = s.clone();
+            tokio::spawn(async move {
+                for n in 0..20 {
+                    work(n + sender);
+                    s.send(start.elapsed().as_nanos() as u64).unwrap();
+                    task::yield_now().await;
+                    s.send(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_nanos() as u64)
+                        .unwrap();
+                }
+            });
+        }
+        drop(s);
+        tokio::spawn(receive_all(r)).await.unwrap()
+    });
+    say(seen);
 }
 
 /// The tasks take turns, but what blocking threads do comes in between.

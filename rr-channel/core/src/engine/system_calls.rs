@@ -1,0 +1,143 @@
+#![expect(unsafe_code, reason = "defines a function of the C library")]
+//! System calls that programs make through the C library's `syscall`.
+//!
+//! Random bytes, clocks and waits with a deadline go the way of the C library's functions for
+//! them; all others are made as they are.
+//!
+//! **Safety** rests on: `syscall` passes on registers as they came and leaves the stack alone, as
+//! the C library's does, so each call has the same effect. The functions that it hands calls to
+//! take what the kernel would.
+
+use std::arch::naked_asm;
+use std::ffi::{CStr, c_int, c_long};
+use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
+
+use crate::engine::clock;
+use crate::engine::random;
+use crate::engine::session::{Session, session};
+use crate::platform::apart::{apart, is_apart};
+
+/// Makes sure that the linker takes these definitions: references to them.
+pub fn link() {
+    std::hint::black_box(syscall as *const () as usize);
+    random::link();
+    clock::link();
+}
+
+/// Makes a system call. See syscall(2).
+///
+/// # Safety
+/// As the function of the C library.
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+unsafe extern "C" fn syscall() {
+    // Nothing is kept on the stack: some calls return twice.
+    naked_asm!(
+        "cmp rdi, {futex}",
+        "je 4f",
+        "cmp rdi, {getrandom}",
+        "je 2f",
+        "cmp rdi, {clock_gettime}",
+        "je 5f",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov r10, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "syscall",
+        "cmp rax, -4095",
+        "jae 3f",
+        "ret",
+        "2:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "jmp {random}",
+        "4:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "mov rdx, rcx",
+        "mov rcx, r8",
+        "mov r8, r9",
+        "mov r9, [rsp + 8]",
+        "jmp {wait}",
+        "5:",
+        "mov rdi, rsi",
+        "mov rsi, rdx",
+        "jmp {time}",
+        "3:",
+        "mov rdi, rax",
+        "neg rdi",
+        "jmp {fail}",
+        futex = const libc::SYS_futex,
+        getrandom = const libc::SYS_getrandom,
+        clock_gettime = const libc::SYS_clock_gettime,
+        random = sym random::getrandom,
+        wait = sym clock::futex,
+        time = sym clock::clock_gettime_long,
+        fail = sym fail,
+    )
+}
+
+/// Sets the calling thread's `errno`, and returns what the C library's functions then return.
+pub(super) extern "C" fn fail(code: c_int) -> c_long {
+    // SAFETY: the calling thread's own, always there.
+    unsafe { *libc::__errno_location() = code };
+    -1
+}
+
+/// Whether the process records or replays: unknown, no, or yes.
+static MODE: AtomicU8 = AtomicU8::new(UNKNOWN);
+const UNKNOWN: u8 = 0;
+const OFF: u8 = 1;
+const ON: u8 = 2;
+
+/// A session has begun.
+pub fn begun(session: &Session) {
+    let mode = match session {
+        Session::Off => OFF,
+        Session::Record(recorder) if recorder.sink.is_none() => OFF,
+        _ => {
+            clock::learn();
+            ON
+        }
+    };
+    MODE.store(mode, Relaxed);
+}
+
+/// Whether the process records or replays, and the calling thread works for the program. If the
+/// process does neither, this function has no effects: memory allocators ask for random bytes
+/// before anything can be allocated.
+#[inline]
+pub(super) fn is_of_interest() -> bool {
+    match MODE.load(Relaxed) {
+        OFF => false,
+        UNKNOWN if !is_asked_for() => false,
+        _ => !is_apart() && is_on(),
+    }
+}
+
+/// Whether the environment asks for a session that records or replays.
+#[cold]
+fn is_asked_for() -> bool {
+    const MODES: [&CStr; 2] = [c"record", c"replay"];
+    // SAFETY: a string with an end; the result is one too, or null.
+    let mode = unsafe { libc::getenv(c"RR_CHANNEL".as_ptr()) };
+    if mode.is_null() {
+        return false;
+    }
+    // SAFETY: see above; programs that change their environment while others read it have
+    // no defined behaviour, with or without this.
+    MODES.contains(&unsafe { CStr::from_ptr(mode) })
+}
+
+/// Begins the session if it has not begun. What that draws and reads is its own.
+#[inline]
+fn is_on() -> bool {
+    MODE.load(Relaxed) == ON || {
+        apart(session);
+        MODE.load(Relaxed) == ON
+    }
+}
