@@ -91,8 +91,8 @@
 //! | ipc-channel 0.23 in a project or its dependencies, through `cargo reprise` | covered |
 //! | random bytes from the system (the seeds of `HashMap`s, `thread_rng`), asked for by `getrandom` or `syscall`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread. A replay chooses the same random names, also for temporary files, so it may meet files that the recorded run left behind |
 //! | random bytes from `/dev/urandom`, or by a system call of a program's own | not covered |
-//! | clocks, read by `clock_gettime`, `gettimeofday`, `time` or `syscall` (so `Instant` and `SystemTime`), in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread: a replay shows what was read between the same two events of the thread. A thread that reads more often sees the time go on until the next recorded read. Deadlines that the program computes are moved to the present |
-//! | clocks that a program reads by the processor's counter or by a system call of its own; how long sleeps take | not covered |
+//! | clocks, read by `Instant` and `SystemTime`, in a dynamically linked executable on x86-64 | covered with the feature `interpose`, for each thread: a replay shows what was read between the same two events of the thread. A thread that reads more often sees the time go on until the next recorded read. Deadlines that the program computes are moved to the present |
+//! | clocks that a program reads in another way (`libc`, `rustix`, C code, the processor's counter); how long sleeps take | not covered |
 //! | values that the program passes through [`value`] | covered |
 //! | rayon, through `cargo reprise` (rayon-core 1.12 and 1.13): `join`, `scope`, `spawn`, `broadcast`, pools of the program's own, `yield_now`, parallel iterators; their number of threads and which thread performs which job | covered: an operation belongs to the job's position in the tree of forks, not to the thread |
 //! | decisions of rayon's iterators by atomics or locks of `std`: `par_bridge`, `find_any` and other searches that stop early, `try_for_each`, `panic_fuse` | not covered |

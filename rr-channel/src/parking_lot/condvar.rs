@@ -255,7 +255,7 @@ impl Condvar {
                 || mutex.raw.unlock(),
                 |_, _| {},
                 DEFAULT_PARK_TOKEN,
-                deadline,
+                deadline.map(clock::to_real),
             )
         });
         self.waiters.fetch_sub(1, Ordering::Relaxed);

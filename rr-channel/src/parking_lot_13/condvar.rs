@@ -72,7 +72,10 @@ impl RawCondvar {
             },
             Some(deadline) => apart(|| {
                 // SAFETY: as above.
-                unsafe { self.raw.wait_until(&mutex.raw, guard, &deadline) }
+                unsafe {
+                    self.raw
+                        .wait_until(&mutex.raw, guard, &clock::to_real(deadline))
+                }
             }),
         };
         match session() {

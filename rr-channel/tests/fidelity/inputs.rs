@@ -21,7 +21,6 @@ pub(crate) fn run(program: &str) -> Outcome {
         "thread_rng" => thread_rng(),
         "getrandom" => getrandom(),
         "clocks" => clocks(),
-        "c_clocks" => c_clocks(),
         "deadlines" => deadlines(),
         "unrecorded_deadlines" => unrecorded_deadlines(),
         "many_values" => many_values(),
@@ -109,45 +108,6 @@ fn clocks() -> Outcome {
     });
     seen.push(line("main", &SystemTime::now()));
     seen
-}
-
-/// The same of the functions of the C library, and of the system call by its number.
-#[expect(unsafe_code, reason = "these functions have no safe interface")]
-fn c_clocks() -> Outcome {
-    threads(2, |who| {
-        let mut seen = Vec::new();
-        for clock in 0..12 {
-            for by_number in [false, true] {
-                let mut time = libc::timespec {
-                    tv_sec: 0,
-                    tv_nsec: 0,
-                };
-                // SAFETY: both write to a structure that is there.
-                let result = unsafe {
-                    match by_number {
-                        false => libc::clock_gettime(clock, &raw mut time).into(),
-                        true => libc::syscall(libc::SYS_clock_gettime, clock, &raw mut time),
-                    }
-                };
-                seen.push((result, time.tv_sec, time.tv_nsec));
-            }
-        }
-        let mut day = libc::timeval {
-            tv_sec: 0,
-            tv_usec: 0,
-        };
-        // SAFETY: as above; neither needs the other argument.
-        let results = unsafe {
-            (
-                libc::gettimeofday(&raw mut day, std::ptr::null_mut()),
-                libc::time(std::ptr::null_mut()),
-            )
-        };
-        line(
-            &format!("thread {who}"),
-            &(seen, results, day.tv_sec, day.tv_usec),
-        )
-    })
 }
 
 /// Loops until a time, and waits until instants that the program computes.

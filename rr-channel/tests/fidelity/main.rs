@@ -389,12 +389,6 @@ fn clocks_of_std() {
 
 #[cfg(feature = "interpose")]
 #[test]
-fn clocks_of_the_c_library() {
-    check("input c_clocks");
-}
-
-#[cfg(feature = "interpose")]
-#[test]
 fn deadlines_that_the_program_computes() {
     check("input deadlines");
 }

@@ -78,12 +78,40 @@ mod tests {
 "#;
 
 /// Reads clocks before it does anything that is recorded, in between, and in a thread that does
-/// nothing else.
+/// nothing else. Its allocator reads one, too.
 const PROGRAM: &str = r#"
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Mutex;
 use std::time::{Duration, Instant, SystemTime};
 
 include!("say.rs");
+
+/// Reads a clock while it holds a lock, as jemalloc does.
+struct Locking(AtomicBool);
+
+#[global_allocator]
+static ALLOCATOR: Locking = Locking(AtomicBool::new(false));
+
+unsafe extern "C" {
+    fn clock_gettime(clock: i32, time: *mut [i64; 2]) -> i32;
+}
+
+unsafe impl GlobalAlloc for Locking {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        while self.0.swap(true, Ordering::Acquire) {
+            std::hint::spin_loop();
+        }
+        let mut time = [0; 2];
+        unsafe { clock_gettime(1, &raw mut time) };
+        self.0.store(false, Ordering::Release);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, place: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(place, layout) }
+    }
+}
 
 fn main() {
     let start = Instant::now();

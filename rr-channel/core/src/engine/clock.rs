@@ -2,15 +2,18 @@
 //! Clocks: what the program reads is logged, and shown again in a replay.
 //!
 //! As with `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the
-//! program comes before the C library's. `Instant` and `SystemTime` come from `clock_gettime`.
+//! program comes before the C library's. `Instant` and `SystemTime` come from `clock_gettime`, which
+//! this module defines. Other callers than `std` are shown the real time: an allocator reads clocks
+//! while it holds its locks, and C code waits with deadlines that are not seen here.
+//!
 //! Reads are not events: code that is not recorded may read clocks more or less often in a replay.
 //! A read is logged with the thread's position in its log, and a replay shows it to a thread that
 //! has come to that position. If the thread reads more than the recording has there, time goes on
 //! from the last read at its usual pace, but not beyond the next one.
 //!
-//! So in a replay the program has its own time, which is [behind](behind) the real one. Absolute
-//! deadlines that it gives to the system are moved to the real time: those of futex(2), which the
-//! locks of `std` wait with, and of the functions that this module defines.
+//! So in a replay the program has its own time, which is [behind](behind) the real one. `std` waits
+//! until an absolute deadline, by futex(2), and reads the clock just before. That deadline is moved
+//! by as much as that read was.
 //!
 //! Reads of the main thread before its first use of this crate are logged at that first use. Until
 //! then the main thread may be a test harness, whose reads are not recorded.
@@ -19,7 +22,7 @@
 //! the C library would, or passed on.
 
 use std::cell::{Cell, RefCell};
-use std::ffi::{CStr, c_int, c_long, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
@@ -29,10 +32,11 @@ use rr_channel_log::Clock;
 use crate::engine::clock_sites::{self, From};
 use crate::engine::context;
 use crate::engine::executor;
-use crate::engine::fork;
 use crate::engine::replay::Shown;
 use crate::engine::session::{Session, session};
-use crate::engine::system_calls::{fail, is_of_interest};
+use crate::engine::system_calls::{self, Mode, fail};
+use crate::platform::apart::is_apart;
+use crate::platform::sys;
 
 /// The time that the calling thread was shown last.
 #[derive(Debug, Clone, Copy)]
@@ -49,6 +53,8 @@ const MOST_EARLIER: usize = 1 << 16;
 
 thread_local! {
     static LAST: [Cell<Option<Last>>; Clock::COUNT] = const { [const { Cell::new(None) }; Clock::COUNT] };
+    /// How far the thread's last read of each clock was behind the real time, if anything.
+    static MOVED: [Cell<i64>; Clock::COUNT] = const { [const { Cell::new(0) }; Clock::COUNT] };
     /// The reads of the main thread before its first use of this crate.
     static EARLIER: RefCell<Vec<(Clock, u64, i64)>> = const { RefCell::new(Vec::new()) };
 }
@@ -56,21 +62,9 @@ thread_local! {
 /// How far behind the real time the thread was that was shown a clock last.
 static BEHIND: [AtomicI64; Clock::COUNT] = [const { AtomicI64::new(UNKNOWN) }; Clock::COUNT];
 
-/// Makes sure that the linker takes these definitions: references to them.
+/// Makes sure that the linker takes this definition: a reference to it.
 pub fn link() {
-    let definitions = [
-        clock_gettime as *const (),
-        gettimeofday as *const (),
-        time as *const (),
-        clock_nanosleep as *const (),
-        pthread_cond_timedwait as *const (),
-        pthread_cond_clockwait as *const (),
-        pthread_mutex_timedlock as *const (),
-        sem_timedwait as *const (),
-        sem_clockwait as *const (),
-        timerfd_settime as *const (),
-    ];
-    std::hint::black_box(definitions.map(|definition| definition as usize));
+    std::hint::black_box(clock_gettime as *const () as usize);
 }
 
 /// A session begins that records or replays.
@@ -94,7 +88,7 @@ pub fn begin(first: [Option<i64>; Clock::COUNT]) {
 pub fn log_earlier() {
     let earlier = EARLIER.try_with(RefCell::take);
     for (clock, site, nanoseconds) in earlier.into_iter().flatten() {
-        context::reads_clock(clock, site, |_| nanoseconds);
+        context::log_clock(clock, site, nanoseconds);
     }
 }
 
@@ -124,31 +118,66 @@ fn moved(instant: Instant, by: impl FnOnce(i64) -> i64) -> Instant {
 
 /// How far the calling thread's time is behind the real one, in nanoseconds.
 fn behind(clock: Clock) -> i64 {
-    let number = clock.number();
-    let own = LAST.try_with(|last| last[number].get()).ok().flatten();
-    let behind = own.map_or_else(|| BEHIND[number].load(Relaxed), |last| last.behind);
+    let of_any = || BEHIND[clock.number()].load(Relaxed);
+    let behind = last(clock).map_or_else(of_any, |last| last.behind);
     if behind == UNKNOWN { 0 } else { behind }
+}
+
+/// The last time that the calling thread was shown.
+fn last(clock: Clock) -> Option<Last> {
+    LAST.try_with(|last| last[clock.number()].get()).ok()?
+}
+
+/// Whether a read is the program's own, and of a process that records or replays.
+#[inline]
+fn is_of_program(from: From) -> bool {
+    match system_calls::mode() {
+        Mode::Off => false,
+        Mode::On => from.is_of_std() && !is_apart(),
+        Mode::Unknown => {
+            if !system_calls::is_asked_for() || is_apart() {
+                return false;
+            }
+            clock_sites::learn_reader();
+            from.is_of_std() && system_calls::is_on()
+        }
+    }
 }
 
 /// The time that the program is to be shown, which reads a clock now.
 #[inline]
 fn read(clock: Clock, from: From, real: i64) -> i64 {
-    if !is_of_interest() {
-        from.note();
+    if from.note() || !is_of_program(from) {
+        if matches!(system_calls::mode(), Mode::On) && !is_apart() {
+            moved_by(clock, 0);
+        }
         return real;
+    }
+    let time = read_in_session(clock, from, real);
+    moved_by(clock, real.wrapping_sub(time));
+    time
+}
+
+#[inline]
+fn read_in_session(clock: Clock, from: From, real: i64) -> i64 {
+    // An executor's own reads are not the program's. A forked child begins no session for this.
+    if sys::is_forked() || executor::is_serving() {
+        return real.wrapping_sub(behind(clock));
     }
     if context::is_unused_main() {
         return read_early(clock, from.site(), real);
-    }
-    // An executor's own reads are not the program's.
-    if fork::is_fork() || executor::is_serving() {
-        return real.wrapping_sub(behind(clock));
     }
     context::reads_clock(clock, from.site(), |shown| match shown {
         Some(shown) => show(clock, real, shown),
         None => real,
     })
     .unwrap_or(real)
+}
+
+/// Notes by how much the calling thread's read of a clock was moved.
+#[inline]
+fn moved_by(clock: Clock, by: i64) {
+    let _ = MOVED.try_with(|moved| moved[clock.number()].set(by));
 }
 
 /// A read of the main thread, before its first use of this crate.
@@ -172,7 +201,6 @@ fn read_early(clock: Clock, site: u64, real: i64) -> i64 {
 /// Shows the calling thread what the recording has, or what follows from it.
 fn show(clock: Clock, real: i64, shown: Shown) -> i64 {
     let number = clock.number();
-    let last = LAST.try_with(|last| last[number].get()).ok().flatten();
     let (mut time, is_recorded) = match shown {
         Shown::Recorded(time) => (time, true),
         Shown::Between { passed, next } => {
@@ -185,7 +213,7 @@ fn show(clock: Clock, real: i64, shown: Shown) -> i64 {
     };
     // What is made up does not go back. What is recorded may: the last read may have been that of
     // another task, or of a library's own.
-    if let Some(last) = last
+    if let Some(last) = last(clock)
         && !clock.is_of_day()
         && !is_recorded
     {
@@ -203,40 +231,6 @@ fn show(clock: Clock, real: i64, shown: Shown) -> i64 {
 
 // What the C library has.
 
-/// A function of the C library, looked up once.
-struct Next {
-    name: &'static CStr,
-    found: AtomicPtr<c_void>,
-}
-
-impl Next {
-    const fn new(name: &'static CStr) -> Next {
-        Next {
-            name,
-            found: AtomicPtr::new(std::ptr::null_mut()),
-        }
-    }
-
-    /// Its address; null if there is none.
-    #[inline]
-    fn get(&self) -> *mut c_void {
-        let found = self.found.load(Relaxed);
-        if found.is_null() {
-            self.look_up()
-        } else {
-            found
-        }
-    }
-
-    #[cold]
-    fn look_up(&self) -> *mut c_void {
-        // SAFETY: a valid C string.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        self.found.store(found, Relaxed);
-        found
-    }
-}
-
 type ClockGettime = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
 
 /// Reads a clock itself, by the C library's function.
@@ -245,8 +239,13 @@ type ClockGettime = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
 /// As that function.
 #[inline]
 unsafe fn ask(clock: clockid_t, time: *mut timespec) -> c_int {
-    static NEXT: Next = Next::new(c"clock_gettime");
-    let next = NEXT.get();
+    static NEXT: AtomicPtr<c_void> = AtomicPtr::new(std::ptr::null_mut());
+    let mut next = NEXT.load(Relaxed);
+    if next.is_null() {
+        // SAFETY: a valid C string.
+        next = unsafe { libc::dlsym(libc::RTLD_NEXT, c"clock_gettime".as_ptr()) };
+        NEXT.store(next, Relaxed);
+    }
     if next.is_null() {
         return fail(libc::ENOSYS) as c_int;
     }
@@ -312,24 +311,19 @@ unsafe extern "C" fn clock_gettime_from(
     frame: usize,
     stack: usize,
 ) -> c_int {
-    let from = From {
-        address,
-        frame,
-        stack,
-    };
-    // SAFETY: as the caller promised.
-    unsafe { clock_gettime_of(clock, time, from) }
-}
-
-/// # Safety
-/// As [`clock_gettime`].
-#[inline]
-unsafe fn clock_gettime_of(clock: clockid_t, time: *mut timespec, from: From) -> c_int {
     // SAFETY: as the caller promised.
     let result = unsafe { ask(clock, time) };
+    // Those that `std` reads.
+    let is_of_std = matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC);
     if result == 0
+        && is_of_std
         && let Some(clock) = Clock::new(clock)
     {
+        let from = From {
+            address,
+            frame,
+            stack,
+        };
         // SAFETY: the C library has just written there.
         let time = unsafe { &mut *time };
         let real = nanoseconds(time);
@@ -341,93 +335,25 @@ unsafe fn clock_gettime_of(clock: clockid_t, time: *mut timespec, from: From) ->
     result
 }
 
-/// [`clock_gettime`] as a system call returns.
-///
-/// # Safety
-/// As that.
-pub(super) unsafe extern "C" fn clock_gettime_long(
-    clock: clockid_t,
-    time: *mut timespec,
-) -> c_long {
-    // SAFETY: as the caller promised.
-    unsafe { clock_gettime_of(clock, time, From::NOWHERE) }.into()
-}
-
-/// The time of day. See gettimeofday(2).
-///
-/// # Safety
-/// As the function of the C library.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn gettimeofday(to: *mut libc::timeval, zone: *mut c_void) -> c_int {
-    let mut now = to_timespec(0);
-    // SAFETY: the structure is there.
-    if unsafe { clock_gettime_of(libc::CLOCK_REALTIME, &raw mut now, From::NOWHERE) } != 0 {
-        return -1;
-    }
-    if !zone.is_null() {
-        // The C library's does the same, whatever the time zone.
-        // SAFETY: the caller has a structure there.
-        unsafe { zone.cast::<[c_int; 2]>().write([0; 2]) };
-    }
-    if !to.is_null() {
-        // SAFETY: the caller has a structure there.
-        unsafe {
-            to.write(libc::timeval {
-                tv_sec: now.tv_sec,
-                tv_usec: now.tv_nsec / 1000,
-            });
-        }
-    }
-    0
-}
-
-/// The time of day in seconds. See time(2).
-///
-/// # Safety
-/// As the function of the C library.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn time(to: *mut libc::time_t) -> libc::time_t {
-    let mut now = to_timespec(0);
-    // As the C library's, which takes the time of the last tick.
-    // SAFETY: the structure is there.
-    if unsafe { clock_gettime_of(libc::CLOCK_REALTIME_COARSE, &raw mut now, From::NOWHERE) } != 0 {
-        return -1;
-    }
-    if !to.is_null() {
-        // SAFETY: the caller has a place there.
-        unsafe { to.write(now.tv_sec) };
-    }
-    now.tv_sec
-}
-
-/// The deadline `until` of the program's time, as the system knows it.
-fn deadline(clock: clockid_t, until: timespec) -> timespec {
-    if !is_of_interest() {
-        return until;
-    }
-    match Clock::new(clock).map(behind) {
-        None | Some(0) => until,
-        Some(behind) => {
-            let moved = nanoseconds(&until).saturating_add(behind);
-            to_timespec(moved.max(0))
-        }
-    }
-}
-
-/// A deadline that a caller has passed, as the system knows it.
+/// A deadline that a caller has passed, as the system knows it: moved by as much as the thread's
+/// last read of the clock.
 ///
 /// # Safety
 /// `until` is null or points to a time.
 unsafe fn deadline_at(clock: clockid_t, until: *const timespec) -> Option<timespec> {
     // SAFETY: as the caller promised.
-    let until = unsafe { until.as_ref() }?;
+    let until = *unsafe { until.as_ref() }?;
     // Those that the system refuses, and those beyond what nanoseconds can count, stay.
     let is_normal =
         (0..1_000_000_000).contains(&until.tv_nsec) && (0..1 << 32).contains(&until.tv_sec);
-    Some(if is_normal {
-        deadline(clock, *until)
-    } else {
-        *until
+    let moved = Clock::new(clock).and_then(|clock| {
+        let moved = MOVED.try_with(|moved| moved[clock.number()].get());
+        moved.ok().filter(|_| !is_apart())
+    });
+    Some(match moved {
+        None | Some(0) => until,
+        Some(_) if !is_normal => until,
+        Some(by) => to_timespec(nanoseconds(&until).saturating_add(by).max(0)),
     })
 }
 
@@ -494,142 +420,3 @@ pub(super) unsafe extern "C" fn futex(
 
 /// Of linux/futex.h since Linux 5.14; not in every version of the crate.
 const FUTEX_LOCK_PI2: c_int = 13;
-
-/// Defines functions of the C library that wait until `until` on `clock`, which are among their
-/// arguments, or have a clock of their own.
-macro_rules! waits {
-    ($(
-        $(#[$doc:meta])*
-        fn $name:ident($($argument:ident: $type:ty),*) until $until:ident on $clock:expr;
-    )*) => {
-        $(
-            $(#[$doc])*
-            ///
-            /// # Safety
-            /// As the function of the C library.
-            #[unsafe(no_mangle)]
-            unsafe extern "C-unwind" fn $name($($argument: $type),*) -> c_int {
-                type Function = unsafe extern "C-unwind" fn($($type),*) -> c_int;
-                static NEXT: Next = Next::new(
-                    match CStr::from_bytes_with_nul(concat!(stringify!($name), "\0").as_bytes()) {
-                        Ok(name) => name,
-                        Err(_) => c"",
-                    },
-                );
-                let next = NEXT.get();
-                if next.is_null() {
-                    return libc::ENOSYS;
-                }
-                // SAFETY: the C library's function of that name has this signature.
-                let next = unsafe { std::mem::transmute::<*mut c_void, Function>(next) };
-                // SAFETY: as the caller promised.
-                let moved = unsafe { deadline_at($clock, $until) };
-                let $until = address(&moved);
-                // SAFETY: the caller's arguments, or a copy of its deadline.
-                unsafe { next($($argument),*) }
-            }
-        )*
-    };
-}
-
-waits! {
-    /// Waits for a condition variable, by the time of day. See pthread_cond_timedwait(3).
-    fn pthread_cond_timedwait(
-        condition: *mut libc::pthread_cond_t,
-        mutex: *mut libc::pthread_mutex_t,
-        until: *const timespec
-    ) until until on libc::CLOCK_REALTIME;
-    /// Waits for a condition variable, by a clock. See pthread_cond_clockwait(3).
-    fn pthread_cond_clockwait(
-        condition: *mut libc::pthread_cond_t,
-        mutex: *mut libc::pthread_mutex_t,
-        clock: clockid_t,
-        until: *const timespec
-    ) until until on clock;
-    /// Locks a mutex until a time of day. See pthread_mutex_timedlock(3).
-    fn pthread_mutex_timedlock(
-        mutex: *mut libc::pthread_mutex_t,
-        until: *const timespec
-    ) until until on libc::CLOCK_REALTIME;
-    /// Waits for a semaphore until a time of day. See sem_timedwait(3).
-    fn sem_timedwait(
-        semaphore: *mut libc::sem_t,
-        until: *const timespec
-    ) until until on libc::CLOCK_REALTIME;
-    /// Waits for a semaphore, by a clock. See sem_clockwait(3).
-    fn sem_clockwait(
-        semaphore: *mut libc::sem_t,
-        clock: clockid_t,
-        until: *const timespec
-    ) until until on clock;
-}
-
-/// Sleeps. See clock_nanosleep(2).
-///
-/// # Safety
-/// As the function of the C library.
-#[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn clock_nanosleep(
-    clock: clockid_t,
-    flags: c_int,
-    duration: *const timespec,
-    left: *mut timespec,
-) -> c_int {
-    type Function =
-        unsafe extern "C-unwind" fn(clockid_t, c_int, *const timespec, *mut timespec) -> c_int;
-    static NEXT: Next = Next::new(c"clock_nanosleep");
-    let next = NEXT.get();
-    if next.is_null() {
-        return libc::ENOSYS;
-    }
-    // SAFETY: the C library's function of that name has this signature.
-    let next = unsafe { std::mem::transmute::<*mut c_void, Function>(next) };
-    if flags & libc::TIMER_ABSTIME == 0 {
-        // SAFETY: as the caller promised.
-        return unsafe { next(clock, flags, duration, left) };
-    }
-    // SAFETY: as the caller promised.
-    let moved = unsafe { deadline_at(clock, duration) };
-    // SAFETY: as the caller promised, or a copy of its deadline.
-    unsafe { next(clock, flags, address(&moved), left) }
-}
-
-/// Sets a timer. See timerfd_settime(2).
-///
-/// # Safety
-/// As the function of the C library.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn timerfd_settime(
-    timer: c_int,
-    flags: c_int,
-    new: *const libc::itimerspec,
-    old: *mut libc::itimerspec,
-) -> c_int {
-    type Function =
-        unsafe extern "C" fn(c_int, c_int, *const libc::itimerspec, *mut libc::itimerspec) -> c_int;
-    static NEXT: Next = Next::new(c"timerfd_settime");
-    let next = NEXT.get();
-    if next.is_null() {
-        return fail(libc::ENOSYS) as c_int;
-    }
-    // SAFETY: the C library's function of that name has this signature.
-    let next = unsafe { std::mem::transmute::<*mut c_void, Function>(next) };
-    // SAFETY: as the caller promised.
-    let given = unsafe { new.as_ref() };
-    let mut moved = given.copied();
-    if let Some(moved) = &mut moved
-        && flags & libc::TFD_TIMER_ABSTIME != 0
-        // Zero disarms it.
-        && nanoseconds(&moved.it_value) != 0
-    {
-        // Which clock it has is not known here; that of the day is rare.
-        // SAFETY: a reference.
-        let deadline = unsafe { deadline_at(libc::CLOCK_MONOTONIC, &raw const moved.it_value) };
-        if let Some(deadline) = deadline {
-            moved.it_value = deadline;
-        }
-    }
-    let new = moved.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-    // SAFETY: as the caller promised, or a copy of its setting.
-    unsafe { next(timer, flags, new, old) }
-}

@@ -53,6 +53,8 @@ const LONGEST: usize = 512;
 static CODE: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 /// The return address in the function of `std` that reads clocks; 0 if it is unknown.
 static READER: AtomicUsize = AtomicUsize::new(0);
+/// Whether that function is known to have a frame pointer.
+static HAS_FRAMES: AtomicBool = AtomicBool::new(false);
 /// Return addresses of that function in other functions of `std`.
 static BETWEEN: [AtomicUsize; 2] = [const { AtomicUsize::new(0) }; 2];
 
@@ -65,13 +67,6 @@ thread_local! {
 }
 
 impl From {
-    /// Unknown.
-    pub(super) const NOWHERE: From = From {
-        address: 0,
-        frame: 0,
-        stack: 0,
-    };
-
     /// The site: an offset into the program's code, or 0.
     #[inline]
     pub(super) fn site(self) -> u64 {
@@ -86,7 +81,7 @@ impl From {
 
     #[inline]
     fn caller(self) -> usize {
-        if self.address != READER.load(Relaxed) {
+        if !HAS_FRAMES.load(Relaxed) {
             return self.address;
         }
         let (caller, frame) = above(self.frame, self.stack);
@@ -99,10 +94,17 @@ impl From {
         above(frame, self.frame).0
     }
 
-    /// Notes the call, if [`learn`] is at work.
+    /// Whether `std` makes the call.
     #[inline]
-    pub(super) fn note(self) {
-        if LOOKING.load(Relaxed) {
+    pub(super) fn is_of_std(self) -> bool {
+        self.address == READER.load(Relaxed)
+    }
+
+    /// Notes the call, if [`learn`] is at work. Whether it is.
+    #[inline]
+    pub(super) fn note(self) -> bool {
+        let is_looking = LOOKING.load(Relaxed);
+        if is_looking {
             let (first, frame) = above(self.frame, self.stack);
             let call = Call {
                 address: self.address,
@@ -111,6 +113,7 @@ impl From {
             };
             let _ = SEEN.try_with(|seen| seen.set(Some(call)));
         }
+        is_looking
     }
 }
 
@@ -128,8 +131,21 @@ fn above(frame: usize, below: usize) -> (usize, usize) {
     (address, frame)
 }
 
+/// Finds out which function of `std` reads clocks, if that is not known. Allocates nothing.
+pub(super) fn learn_reader() {
+    if READER.load(Relaxed) != 0 {
+        return;
+    }
+    if let (Some(first), Some(second)) = (look(one), look(other))
+        && first.address == second.address
+    {
+        READER.store(first.address, Relaxed);
+    }
+}
+
 /// Finds out where the program's code is, and how `std` reads clocks.
 pub(super) fn learn() {
+    learn_reader();
     if let Some((start, length)) = code() {
         CODE[0].store(start, Relaxed);
         CODE[1].store(length, Relaxed);
@@ -144,7 +160,7 @@ pub(super) fn learn() {
     if !is_as_expected {
         return;
     }
-    READER.store(first.address, Relaxed);
+    HAS_FRAMES.store(true, Relaxed);
     for (between, elapsed) in BETWEEN.iter().zip([elapsed, elapsed_of_day]) {
         // It may be the caller itself, where `std` is compiled in another way.
         if let Some(call) = look(elapsed)

@@ -625,6 +625,11 @@ pub fn reads_clock(
     })
 }
 
+/// Logs a read of a clock that the calling thread has made before.
+pub fn log_clock(clock: Clock, site: u64, nanoseconds: i64) {
+    with(|context| context.push_clock(clock, site, nanoseconds));
+}
+
 /// Logs an event of the thread with the number `id`, if that is the calling thread and the event
 /// is its next expected one.
 #[inline(always)]

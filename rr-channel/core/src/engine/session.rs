@@ -141,8 +141,9 @@ fn begin() -> &'static Started {
 }
 
 fn set_current(started: Started) -> &'static Started {
-    let started = CURRENT.set(started);
+    // First: a thread that sees the session knows that it is on.
     system_calls::begun(&started.session);
+    let started = CURRENT.set(started);
     process::complain_as(started.home.as_ref().map(|home| &home.path));
     started
 }

@@ -1,8 +1,8 @@
 #![expect(unsafe_code, reason = "defines a function of the C library")]
 //! System calls that programs make through the C library's `syscall`.
 //!
-//! Random bytes, clocks and waits with a deadline go the way of the C library's functions for
-//! them; all others are made as they are.
+//! Random bytes go the way of the C library's function for them, and waits with a deadline are
+//! [moved](crate::engine::clock); all others are made as they are.
 //!
 //! **Safety** rests on: `syscall` passes on registers as they came and leaves the stack alone, as
 //! the C library's does, so each call has the same effect. The functions that it hands calls to
@@ -37,8 +37,6 @@ unsafe extern "C" fn syscall() {
         "je 4f",
         "cmp rdi, {getrandom}",
         "je 2f",
-        "cmp rdi, {clock_gettime}",
-        "je 5f",
         "mov rax, rdi",
         "mov rdi, rsi",
         "mov rsi, rdx",
@@ -63,20 +61,14 @@ unsafe extern "C" fn syscall() {
         "mov r8, r9",
         "mov r9, [rsp + 8]",
         "jmp {wait}",
-        "5:",
-        "mov rdi, rsi",
-        "mov rsi, rdx",
-        "jmp {time}",
         "3:",
         "mov rdi, rax",
         "neg rdi",
         "jmp {fail}",
         futex = const libc::SYS_futex,
         getrandom = const libc::SYS_getrandom,
-        clock_gettime = const libc::SYS_clock_gettime,
         random = sym random::getrandom,
         wait = sym clock::futex,
-        time = sym clock::clock_gettime_long,
         fail = sym fail,
     )
 }
@@ -94,7 +86,26 @@ const UNKNOWN: u8 = 0;
 const OFF: u8 = 1;
 const ON: u8 = 2;
 
-/// A session has begun.
+/// Whether the process records or replays.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Mode {
+    /// No session has begun.
+    Unknown,
+    Off,
+    On,
+}
+
+/// Whether the process records or replays.
+#[inline]
+pub(super) fn mode() -> Mode {
+    match MODE.load(Relaxed) {
+        OFF => Mode::Off,
+        ON => Mode::On,
+        _ => Mode::Unknown,
+    }
+}
+
+/// A session begins.
 pub fn begun(session: &Session) {
     let mode = match session {
         Session::Off => OFF,
@@ -121,7 +132,7 @@ pub(super) fn is_of_interest() -> bool {
 
 /// Whether the environment asks for a session that records or replays.
 #[cold]
-fn is_asked_for() -> bool {
+pub(super) fn is_asked_for() -> bool {
     const MODES: [&CStr; 2] = [c"record", c"replay"];
     // SAFETY: a string with an end; the result is one too, or null.
     let mode = unsafe { libc::getenv(c"RR_CHANNEL".as_ptr()) };
@@ -135,7 +146,7 @@ fn is_asked_for() -> bool {
 
 /// Begins the session if it has not begun. What that draws and reads is its own.
 #[inline]
-fn is_on() -> bool {
+pub(super) fn is_on() -> bool {
     MODE.load(Relaxed) == ON || {
         apart(session);
         MODE.load(Relaxed) == ON

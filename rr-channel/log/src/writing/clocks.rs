@@ -6,14 +6,16 @@ use std::path::Path;
 use super::mapping::Mapping;
 use crate::clock::{Clock, ClockRead};
 use crate::format::{
-    CHECKSUM_AT, CLOCKS_MAGIC, CLOCKS_VERSION, FLAGS_AT, HEADER_LEN, INCOMPLETE, MAX_BODY, SEALED,
-    STATE_AT, checksum,
+    CHECKSUM_AT, CLOCKS_MAGIC, CLOCKS_VERSION, FLAGS_AT, HEADER_LEN, INCOMPLETE, SEALED, STATE_AT,
+    checksum,
 };
 use crate::identity::ThreadId;
 use crate::prediction::zigzag;
 
 const FIRST_LEN: usize = 4096;
 const MAX_GROWTH: usize = 1 << 20;
+/// The longest body, in bytes: a thread that does nothing but read clocks would fill the disk.
+const LONGEST_BODY: usize = 64 << 20;
 /// The longest read: three LEB128 numbers.
 const LONGEST: usize = 30;
 
@@ -82,7 +84,7 @@ impl ClockWriter {
     #[cold]
     fn grow(&mut self, end: usize) -> io::Result<()> {
         let len = self.map.len() + self.map.len().min(MAX_GROWTH);
-        let grown = if end as u64 > MAX_BODY {
+        let grown = if end > HEADER_LEN + LONGEST_BODY {
             Err(io::ErrorKind::FileTooLarge.into())
         } else {
             self.map.grow(len.max(end.next_multiple_of(FIRST_LEN)))
