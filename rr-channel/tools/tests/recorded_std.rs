@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::Command;
+use std::thread;
 
 use common::{PACKAGE, Project, run, stderr};
 
@@ -206,6 +207,20 @@ fn a_plain_build_afterwards_has_the_original() {
     run(cargo.current_dir(project.path()));
     let seen = project.take_outcomes();
     assert_eq!(seen, ["std::sync::poison::mutex::Mutex<()>"]);
+}
+
+#[test]
+fn recordings_with_and_without_it_can_be_built_at_once() {
+    let manifest = format!("{PACKAGE}[dependencies]\ncrossbeam-channel = \"0.5\"\n");
+    let source = "#[test]\nfn sends() {\n    let (s, r) = crossbeam_channel::unbounded();\n    \
+                  s.send(1).unwrap();\n    assert_eq!(r.recv(), Ok(1));\n}\n";
+    let project = Project::new(&[("Cargo.toml", &manifest), ("src/lib.rs", source)]);
+    let options: [&[&str]; 3] = [&["test"], &["test", "--std"], &["test", "--std"]];
+    thread::scope(|scope| {
+        for options in options {
+            scope.spawn(|| run(&mut project.reprise(options)));
+        }
+    });
 }
 
 #[test]

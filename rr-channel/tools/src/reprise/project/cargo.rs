@@ -173,9 +173,18 @@ impl Project {
         serde_json::from_slice(&output.stdout).context("cannot read the output of `cargo metadata`")
     }
 
-    /// Where the patch lies, as long as nobody else works there.
+    /// Where the patch lies, as long as nobody else works there. Other patches lie elsewhere,
+    /// because cargo builds one when the lock is free again.
     fn patch_dir(&self) -> anyhow::Result<(PathBuf, File)> {
-        let dir = self.dir.join("patch");
+        let mut name = "patch".to_owned();
+        if self.shared.std {
+            name += "-std";
+        }
+        if !self.shared.except.is_empty() {
+            let hash = blake3::hash(self.shared.except.join(" ").as_bytes()).to_hex();
+            name += &format!("-{}", &hash[..8]);
+        }
+        let dir = self.dir.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
         let guard = File::create(dir.join("lock"))?;
         guard
