@@ -281,7 +281,7 @@ const fn to_timespec(nanoseconds: i64) -> timespec {
     }
 }
 
-// What the program calls.
+// The functions that the program calls.
 
 /// Reads a clock. See clock_gettime(2).
 ///

@@ -113,7 +113,7 @@ static LEFT: Current<Fork> = Current::none();
 pub fn session() -> &'static Session {
     match CURRENT.get() {
         Some(started) => &started.session,
-        // What this draws and reads is its own.
+        // Its draws and reads are its own.
         None => &apart(begin).session,
     }
 }
