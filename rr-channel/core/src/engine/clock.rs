@@ -211,7 +211,7 @@ fn show(clock: Clock, real: i64, shown: Shown) -> i64 {
             (next.map_or(time, |next| time.min(next)), false)
         }
     };
-    // What is made up does not go back. What is recorded may: the last read may have been that of
+    // A made-up time does not go back. A recorded one may: the last read may have been that of
     // another task, or of a library's own.
     if let Some(last) = last(clock)
         && !clock.is_of_day()
@@ -229,7 +229,7 @@ fn show(clock: Clock, real: i64, shown: Shown) -> i64 {
     time
 }
 
-// What the C library has.
+// The C library's function.
 
 type ClockGettime = unsafe extern "C" fn(clockid_t, *mut timespec) -> c_int;
 
