@@ -4,36 +4,36 @@
 //! recorded waits in another way. They lie in a file of their own beside the thread's log, each
 //! with the number of events before it.
 
-/// A clock of the system, by its number: see `clockid_t` in clock_gettime(2).
+/// A clock that `std` reads, with its number in the system: see clock_gettime(2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Clock(u8);
+#[repr(u8)]
+pub enum Clock {
+    /// `CLOCK_REALTIME`: the time of day, which can be set back.
+    Realtime = 0,
+    /// `CLOCK_MONOTONIC`.
+    Monotonic = 1,
+}
 
 impl Clock {
+    /// Each of them, at its number.
+    pub const ALL: [Clock; 2] = [Clock::Realtime, Clock::Monotonic];
     /// How many clocks there are.
-    pub const COUNT: usize = 12;
+    pub const COUNT: usize = Self::ALL.len();
 
-    /// The clock with this number; `None` if it is none of the system's own, as those of processes
-    /// and devices.
+    /// The clock with this number; `None` if it is not recorded.
     #[inline]
     pub const fn new(number: i32) -> Option<Clock> {
-        if number >= 0 && number < Self::COUNT as i32 {
-            Some(Clock(number as u8))
-        } else {
-            None
+        match number {
+            0 => Some(Clock::Realtime),
+            1 => Some(Clock::Monotonic),
+            _ => None,
         }
     }
 
     /// Its number, less than [`COUNT`](Self::COUNT).
     #[inline]
     pub const fn number(self) -> usize {
-        self.0 as usize
-    }
-
-    /// Whether it is the time of day, which can be set back.
-    #[inline]
-    pub const fn is_of_day(self) -> bool {
-        // CLOCK_REALTIME, CLOCK_REALTIME_COARSE, CLOCK_REALTIME_ALARM, CLOCK_TAI.
-        matches!(self.0, 0 | 5 | 8 | 11)
+        self as usize
     }
 }
 

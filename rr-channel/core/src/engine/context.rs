@@ -17,11 +17,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{Clock, ClockRead, ClockWriter, Event, Hot, Op, Symbol, Writer};
 
+use crate::engine::c_library::clock;
+use crate::engine::c_library::random;
 use crate::engine::chaos;
-use crate::engine::clock;
 use crate::engine::fork;
 use crate::engine::pool;
-use crate::engine::random;
 use crate::engine::replay::{self, ClockCursor, Cursor, SavedLog, Shown};
 use crate::engine::seats::{self, Seat};
 use crate::engine::session::{Session, session};
@@ -238,22 +238,36 @@ impl Context {
         })
     }
 
+    /// Begins to log reads of clocks, unless that was done; whether it was not.
+    #[inline]
+    fn open_clock_log(&mut self) -> bool {
+        let is_first = matches!(self.clock_log, ClockLog::Unopened);
+        if is_first {
+            self.create_clock_log();
+        }
+        is_first
+    }
+
+    #[cold]
+    fn create_clock_log(&mut self) {
+        let Some(recorder) = session().recorder() else {
+            return;
+        };
+        self.clock_log = match recorder.open_clocks(self.id) {
+            Ok(writer) => ClockLog::Open(writer),
+            Err(error) => {
+                complain(&format_args!(
+                    "cannot record what thread {} reads from clocks: {error}",
+                    self.dti
+                ));
+                ClockLog::None
+            }
+        };
+    }
+
     /// Logs a read of a clock.
     fn push_clock(&mut self, clock: Clock, site: u64, nanoseconds: i64) {
-        if let ClockLog::Unopened = self.clock_log
-            && let Some(recorder) = session().recorder()
-        {
-            self.clock_log = match recorder.open_clocks(self.id) {
-                Ok(writer) => ClockLog::Open(writer),
-                Err(error) => {
-                    complain(&format_args!(
-                        "cannot record what thread {} reads from clocks: {error}",
-                        self.dti
-                    ));
-                    ClockLog::None
-                }
-            };
-        }
+        self.open_clock_log();
         let ClockLog::Open(clocks) = &mut self.clock_log else {
             return;
         };
@@ -605,21 +619,23 @@ fn log_unexpected(event: Event) {
     log_with(|_| event);
 }
 
-/// The calling thread reads a clock, at `site`. It is shown what `show` makes of what the recording has, if it
-/// follows one, and that is logged where it records. `None` where neither is possible: in late
-/// destructors, and while this crate is at work.
+/// The calling thread reads a clock, at `site`. It is shown what `show` makes of what the recording
+/// has, if it follows one, and of whether a file was made for this read, which takes a while. That is
+/// logged where it records. `None` where neither is possible: in late destructors, and while this
+/// crate is at work.
 #[inline]
 pub fn reads_clock(
     clock: Clock,
     site: u64,
-    show: impl FnOnce(Option<Shown>) -> i64,
+    show: impl FnOnce(Option<Shown>, bool) -> i64,
 ) -> Option<i64> {
     with(|context| {
+        let is_first = context.open_clock_log();
         let recorded = match session() {
             Session::Replay(_) => Some(context.recall_clock(clock, site)),
             _ => None,
         };
-        let nanoseconds = show(recorded);
+        let nanoseconds = show(recorded, is_first);
         context.push_clock(clock, site, nanoseconds);
         nanoseconds
     })

@@ -35,29 +35,11 @@ pub fn without_seats<T>(f: impl FnOnce() -> T) -> T {
 }
 
 /// Whether created threads are given no place.
-#[cfg_attr(
-    not(all(
-        feature = "interpose",
-        target_env = "gnu",
-        not(target_feature = "crt-static"),
-        not(miri)
-    )),
-    expect(dead_code, reason = "there is no `pthread_create` of ours")
-)]
 pub(super) fn are_passed_over() -> bool {
     PASS.get()
 }
 
 /// The calling thread, which is new, has this place.
-#[cfg_attr(
-    not(all(
-        feature = "interpose",
-        target_env = "gnu",
-        not(target_feature = "crt-static"),
-        not(miri)
-    )),
-    expect(dead_code, reason = "there is no `pthread_create` of ours")
-)]
 pub(super) fn take(seat: Seat) {
     SEAT.with(|place| *place.borrow_mut() = Some(seat));
 }

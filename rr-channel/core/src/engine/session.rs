@@ -22,14 +22,14 @@ use std::sync::{Mutex, Once};
 use rr_channel_log::identity::ProcessPath;
 use rr_channel_log::{Recording, RecordingError, SESSION_FILE, clocks_name, file_name};
 
+use crate::engine::c_library::clock;
+use crate::engine::c_library::system_calls;
+use crate::engine::c_library::threads;
 use crate::engine::chaos;
-use crate::engine::clock;
 use crate::engine::context;
 use crate::engine::fork;
-use crate::engine::interpose;
 use crate::engine::payload;
 use crate::engine::replay::{self, Clocks, Draws, Engine, Report, ReportFile};
-use crate::engine::system_calls;
 use crate::platform::apart::apart;
 use crate::platform::current::Current;
 use crate::platform::lock::lock;
@@ -129,7 +129,7 @@ fn begin() -> &'static Started {
     if let Some(started) = CURRENT.get() {
         return started;
     }
-    interpose::link();
+    threads::link();
     system_calls::link();
     let (mode, seed) = (env::var_os("RR_CHANNEL"), env::var_os("RR_CHANNEL_CHAOS"));
     let started = Started::start(mode.as_deref(), DEFAULT_DIR, seed.as_deref());

@@ -5,11 +5,10 @@
 
 use std::sync::Arc;
 
-use super::thread_log::LogError;
+use super::error::LogError;
+use super::header::Header;
 use crate::clock::{Clock, ClockRead};
-use crate::format::{
-    CHECKSUM_AT, CLOCKS_MAGIC, CLOCKS_VERSION, FLAGS_AT, HEADER_LEN, SEALED, STATE_AT, checksum,
-};
+use crate::format::{CLOCKS_MAGIC, CLOCKS_VERSION};
 use crate::identity::ThreadId;
 use crate::prediction::{take_varint, unzigzag};
 
@@ -26,36 +25,11 @@ impl ClockLog {
     /// # Errors
     /// If the bytes are no such file of this version.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LogError> {
-        let (header, rest) = bytes
-            .split_first_chunk::<HEADER_LEN>()
-            .ok_or(LogError::NotALog)?;
-        if header[..7] != CLOCKS_MAGIC {
-            return Err(LogError::NotALog);
-        }
-        if header[7] != CLOCKS_VERSION {
-            return Err(LogError::Version { found: header[7] });
-        }
-        let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-        let u64_at =
-            |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| header[at + i]));
-        let thread = u32_at(8);
-        if thread >= ThreadId::LIMIT {
-            return Err(LogError::Header("impossible thread number"));
-        }
-        let len = u64_at(STATE_AT) >> 24;
-        let body = usize::try_from(len)
-            .ok()
-            .and_then(|len| rest.get(..len))
-            .ok_or(LogError::Truncated {
-                promised: len,
-                found: rest.len() as u64,
-            })?;
-        if u32_at(FLAGS_AT) & SEALED != 0 && checksum(body) != u64_at(CHECKSUM_AT) {
-            return Err(LogError::Checksum);
-        }
+        let versions = CLOCKS_VERSION..=CLOCKS_VERSION;
+        let (header, rest) = Header::split(bytes, CLOCKS_MAGIC, versions)?;
         Ok(ClockLog {
-            thread: ThreadId(thread),
-            body: body.into(),
+            thread: header.thread()?,
+            body: header.body(rest)?.into(),
         })
     }
 
@@ -137,6 +111,7 @@ impl Before {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::format::{HEADER_LEN, STATE_AT};
     use crate::writing::ClockWriter;
     use proptest::prelude::*;
 
@@ -155,13 +130,12 @@ mod tests {
 
     fn reads() -> impl Strategy<Value = Vec<ClockRead>> {
         let gap = prop_oneof![6 => 0..3_u64, 1 => 0..(1_u64 << 49)];
-        let clock = 0..Clock::COUNT as i32;
+        let clock = prop::sample::select(&Clock::ALL);
         let read = (gap, clock, 0..4_u64, any::<i64>());
         prop::collection::vec(read, 0..500).prop_map(|reads| {
             let mut position = 0;
             let read = |(gap, clock, site, nanoseconds)| {
                 position += gap;
-                let clock = Clock::new(clock).unwrap();
                 ClockRead {
                     position,
                     clock,
@@ -175,7 +149,7 @@ mod tests {
 
     #[test]
     fn a_read_shortly_after_another_takes_three_bytes() {
-        let clock = Clock::new(1).unwrap();
+        let clock = Clock::Monotonic;
         let reads: Vec<_> = (0..10_000)
             .map(|n| ClockRead {
                 position: n,

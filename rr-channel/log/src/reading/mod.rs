@@ -3,9 +3,12 @@
 
 mod ahead;
 mod clocks;
+mod error;
+mod header;
 mod thread_log;
 
 pub use ahead::Ahead;
 pub use clocks::{ClockLog, ClockReads};
+pub use error::LogError;
 pub(crate) use thread_log::read;
-pub use thread_log::{Events, LogError, ThreadLog};
+pub use thread_log::{Events, ThreadLog};

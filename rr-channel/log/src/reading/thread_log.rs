@@ -3,17 +3,17 @@
 //! **Invariant:** no input makes this module panic, loop without end per byte
 //! read, or allocate more than in proportion to the file's size.
 
-use std::fmt;
 use std::fs::File;
 use std::io::{self, Read as _};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::error::LogError;
+use super::header::Header;
 use crate::event::{Event, Symbol};
 use crate::format::{
-    CHECKSUM_AT, FLAGS_AT, FORMAT_VERSION, HEADER_LEN, INCOMPLETE, LASTED_AT, MAGIC, MAX_RUN,
-    OLDEST_VERSION, SEALED, STATE_AT, checksum,
+    FLAGS_AT, FORMAT_VERSION, INCOMPLETE, LASTED_AT, MAGIC, MAX_RUN, OLDEST_VERSION, STATE_AT,
 };
 use crate::identity::{Dti, ThreadId};
 use crate::prediction::{Model, Ring, take_varint};
@@ -23,78 +23,6 @@ pub(crate) fn read(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::with_capacity(4096);
     File::open(path)?.take(u64::MAX).read_to_end(&mut bytes)?;
     Ok(bytes)
-}
-
-/// Why a file is no log that can be read.
-#[derive(Debug)]
-pub enum LogError {
-    /// The file could not be read at all.
-    Io {
-        /// The file or directory.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// The file does not start as a log does.
-    NotALog,
-    /// The log has another format version.
-    Version {
-        /// The version in the file.
-        found: u8,
-    },
-    /// The file ends before the data that its header promises.
-    Truncated {
-        /// The length according to the header.
-        promised: u64,
-        /// The length that the file has room for.
-        found: u64,
-    },
-    /// The header's fields contradict each other.
-    Header(&'static str),
-    /// The bytes do not match the checksum of a sealed log.
-    Checksum,
-    /// The bytes at some event are no event.
-    Body {
-        /// Offset within the body.
-        at: usize,
-        /// Events read before it.
-        events: u64,
-    },
-}
-
-impl fmt::Display for LogError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            LogError::Io { path, source } => {
-                write!(f, "cannot read {}: {source}", path.display())
-            }
-            LogError::NotALog => f.write_str("not an rr-channel log"),
-            LogError::Version { found } => write!(
-                f,
-                "log has format version {found}, this build reads {OLDEST_VERSION} to \
-                 {FORMAT_VERSION}: record again"
-            ),
-            LogError::Truncated { promised, found } => write!(
-                f,
-                "log is truncated: {promised} bytes of events promised, {found} there"
-            ),
-            LogError::Header(what) => write!(f, "log header is damaged: {what}"),
-            LogError::Checksum => f.write_str("log is damaged: its checksum does not match"),
-            LogError::Body { at, events } => {
-                write!(f, "log is damaged at byte {at}, after {events} events")
-            }
-        }
-    }
-}
-
-impl std::error::Error for LogError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            // It is in the message.
-            LogError::Io { source, .. } => source.source(),
-            _ => None,
-        }
-    }
 }
 
 /// One thread's log, header checked, events still packed.
@@ -133,24 +61,10 @@ impl ThreadLog {
     /// assert!(matches!(ThreadLog::from_bytes(b"hello"), Err(LogError::NotALog)));
     /// ```
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, LogError> {
-        let (header, rest) = bytes
-            .split_first_chunk::<HEADER_LEN>()
-            .ok_or(LogError::NotALog)?;
-        if header[..7] != MAGIC {
-            return Err(LogError::NotALog);
-        }
-        if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&header[7]) {
-            return Err(LogError::Version { found: header[7] });
-        }
-        let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|i| header[at + i]));
-        let u64_at =
-            |at: usize| u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|i| header[at + i]));
-
-        let thread = u32_at(8);
-        if thread >= ThreadId::LIMIT {
-            return Err(LogError::Header("impossible thread number"));
-        }
-        let name_len = u32_at(12) as usize;
+        let versions = OLDEST_VERSION..=FORMAT_VERSION;
+        let (header, rest) = Header::split(bytes, MAGIC, versions)?;
+        let thread = header.thread()?;
+        let name_len = header.u32_at(12) as usize;
         let name = rest
             .get(..name_len)
             .ok_or(LogError::Header("name beyond the file"))?;
@@ -159,28 +73,14 @@ impl ThreadLog {
             .and_then(|name| name.parse().ok())
             .ok_or(LogError::Header("no thread name"))?;
 
-        let state = u64_at(STATE_AT);
-        let (len, open_run) = (state >> 24, state & MAX_RUN);
-        let room = &rest[name_len..];
-        let body = usize::try_from(len)
-            .ok()
-            .and_then(|len| room.get(..len))
-            .ok_or(LogError::Truncated {
-                promised: len,
-                found: room.len() as u64,
-            })?;
-        let flags = u32_at(FLAGS_AT);
-        let sealed = flags & SEALED != 0;
-        if sealed && checksum(body) != u64_at(CHECKSUM_AT) {
-            return Err(LogError::Checksum);
-        }
+        let body = header.body(&rest[name_len..])?;
         Ok(ThreadLog {
-            thread: ThreadId(thread),
+            thread,
             dti,
-            sealed,
-            incomplete: flags & INCOMPLETE != 0,
-            lasted: Duration::from_millis(u64_at(LASTED_AT)),
-            open_run,
+            sealed: header.is_sealed(),
+            incomplete: header.u32_at(FLAGS_AT) & INCOMPLETE != 0,
+            lasted: Duration::from_millis(header.u64_at(LASTED_AT)),
+            open_run: header.u64_at(STATE_AT) & MAX_RUN,
             body: body.into(),
         })
     }

@@ -113,7 +113,7 @@ mod tests {
             clocks: (0..id)
                 .map(|n| ClockRead {
                     position: n.into(),
-                    clock: Clock::new(1).unwrap(),
+                    clock: Clock::Monotonic,
                     site: 3,
                     nanoseconds: 7,
                 })

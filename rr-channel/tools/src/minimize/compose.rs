@@ -556,7 +556,7 @@ mod tests {
             node(event(7), None),
             node(passing[2], Some(2)),
         ];
-        let clock = Clock::new(1).unwrap();
+        let clock = Clock::Monotonic;
         let read = |position| ClockRead {
             position,
             clock,

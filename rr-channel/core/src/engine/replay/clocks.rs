@@ -159,12 +159,11 @@ mod tests {
 
     use super::*;
 
-    fn clock(number: i32) -> Clock {
-        Clock::new(number).unwrap()
-    }
+    const DAY: Clock = Clock::Realtime;
+    const MONOTONIC: Clock = Clock::Monotonic;
 
     /// One of reads by position, clock and time, all at one site.
-    fn cursor(reads: &[(u64, i32, i64)]) -> ClockCursor {
+    fn cursor(reads: &[(u64, Clock, i64)]) -> ClockCursor {
         let reads = reads
             .iter()
             .map(|(position, clock, time)| (*position, *clock, 5, *time));
@@ -172,14 +171,14 @@ mod tests {
     }
 
     /// The same, with sites.
-    fn cursor_at(reads: &[(u64, i32, u64, i64)]) -> ClockCursor {
+    fn cursor_at(reads: &[(u64, Clock, u64, i64)]) -> ClockCursor {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("clocks");
         let mut writer = ClockWriter::create(&path, ThreadId(0)).unwrap();
-        for (position, number, site, nanoseconds) in reads {
+        for (position, clock, site, nanoseconds) in reads {
             let read = ClockRead {
                 position: *position,
-                clock: clock(*number),
+                clock: *clock,
                 site: *site,
                 nanoseconds: *nanoseconds,
             };
@@ -192,60 +191,69 @@ mod tests {
 
     #[test]
     fn reads_are_shown_where_they_were_made() {
-        let mut cursor = cursor(&[(0, 1, 10), (0, 1, 11), (2, 1, 20)]);
-        assert_eq!(cursor.read(clock(1), 5, 0), Shown::Recorded(10));
-        assert_eq!(cursor.read(clock(1), 5, 0), Shown::Recorded(11));
-        assert_eq!(cursor.read(clock(1), 5, 2), Shown::Recorded(20));
+        let mut cursor = cursor(&[(0, MONOTONIC, 10), (0, MONOTONIC, 11), (2, MONOTONIC, 20)]);
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), Shown::Recorded(10));
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), Shown::Recorded(11));
+        assert_eq!(cursor.read(MONOTONIC, 5, 2), Shown::Recorded(20));
         let none = Shown::Between {
             passed: None,
             next: None,
         };
-        assert_eq!(cursor.read(clock(1), 5, 2), none);
+        assert_eq!(cursor.read(MONOTONIC, 5, 2), none);
     }
 
     #[test]
     fn a_read_too_many_lies_between_two() {
-        let mut cursor = cursor(&[(0, 1, 10), (2, 1, 20)]);
-        cursor.read(clock(1), 5, 0);
+        let mut cursor = cursor(&[(0, MONOTONIC, 10), (2, MONOTONIC, 20)]);
+        cursor.read(MONOTONIC, 5, 0);
         let before = Shown::Between {
             passed: None,
             next: Some(20),
         };
-        assert_eq!(cursor.read(clock(1), 5, 0), before);
-        assert_eq!(cursor.read(clock(1), 5, 1), before);
-        assert_eq!(cursor.read(clock(1), 5, 2), Shown::Recorded(20));
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), before);
+        assert_eq!(cursor.read(MONOTONIC, 5, 1), before);
+        assert_eq!(cursor.read(MONOTONIC, 5, 2), Shown::Recorded(20));
     }
 
     #[test]
     fn reads_that_are_not_made_are_passed() {
-        let mut cursor = cursor(&[(0, 1, 10), (0, 1, 11), (1, 1, 15), (3, 1, 20)]);
-        assert_eq!(cursor.read(clock(1), 5, 0), Shown::Recorded(10));
+        let mut cursor = cursor(&[
+            (0, MONOTONIC, 10),
+            (0, MONOTONIC, 11),
+            (1, MONOTONIC, 15),
+            (3, MONOTONIC, 20),
+        ]);
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), Shown::Recorded(10));
         let after = Shown::Between {
             passed: Some(15),
             next: Some(20),
         };
-        assert_eq!(cursor.read(clock(1), 5, 2), after);
-        assert_eq!(cursor.read(clock(1), 5, 3), Shown::Recorded(20));
+        assert_eq!(cursor.read(MONOTONIC, 5, 2), after);
+        assert_eq!(cursor.read(MONOTONIC, 5, 3), Shown::Recorded(20));
     }
 
     #[test]
     fn clocks_are_read_in_any_order() {
-        let mut cursor = cursor(&[(0, 1, 10), (0, 0, 100), (0, 1, 11)]);
-        assert_eq!(cursor.read(clock(0), 5, 0), Shown::Recorded(100));
-        assert_eq!(cursor.read(clock(1), 5, 0), Shown::Recorded(10));
-        assert_eq!(cursor.read(clock(1), 5, 0), Shown::Recorded(11));
+        let mut cursor = cursor(&[(0, MONOTONIC, 10), (0, DAY, 100), (0, MONOTONIC, 11)]);
+        assert_eq!(cursor.read(DAY, 5, 0), Shown::Recorded(100));
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), Shown::Recorded(10));
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), Shown::Recorded(11));
     }
 
     #[test]
     fn a_read_of_other_code_is_left_to_it() {
-        let mut cursor = cursor_at(&[(0, 1, 5, 10), (0, 1, 6, 11), (0, 1, 5, 12)]);
-        assert_eq!(cursor.read(clock(1), 6, 0), Shown::Recorded(11));
-        assert_eq!(cursor.read(clock(1), 5, 0), Shown::Recorded(10));
+        let mut cursor = cursor_at(&[
+            (0, MONOTONIC, 5, 10),
+            (0, MONOTONIC, 6, 11),
+            (0, MONOTONIC, 5, 12),
+        ]);
+        assert_eq!(cursor.read(MONOTONIC, 6, 0), Shown::Recorded(11));
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), Shown::Recorded(10));
         let none = Shown::Between {
             passed: None,
             next: None,
         };
-        assert_eq!(cursor.read(clock(1), 6, 0), none);
-        assert_eq!(cursor.read(clock(1), 5, 0), Shown::Recorded(12));
+        assert_eq!(cursor.read(MONOTONIC, 6, 0), none);
+        assert_eq!(cursor.read(MONOTONIC, 5, 0), Shown::Recorded(12));
     }
 }

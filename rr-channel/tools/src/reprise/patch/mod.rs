@@ -35,21 +35,34 @@ use self::manifest::{
 /// The sources of `rr-channel` and what it is made of, each by its path below the generated crates.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 
-/// The sources of a `std` that records, with its manifests: paths and texts.
-pub(super) fn sources_of_std() -> impl Iterator<Item = (&'static str, &'static str)> {
-    let is_of_std = |(path, _): &&(&str, &str)| !path.starts_with("rr-channel/");
-    SOURCES.iter().filter(is_of_std).copied()
+/// The files of a `std` that records: the path of each, and its content.
+///
+/// # Errors
+/// If a manifest cannot be made.
+pub(super) fn files_of_std() -> anyhow::Result<Vec<(String, String)>> {
+    let manifests = [
+        ("rr-channel-std", std_manifest()?),
+        ("rr-channel-core", core_manifest(&[])?),
+        ("rr-channel-log", log_manifest()?),
+    ];
+    let mut files = Vec::new();
+    for (package, manifest) in manifests {
+        files.push((format!("{package}/Cargo.toml"), toml::to_string(&manifest)?));
+    }
+    for (path, text) in SOURCES {
+        if !path.starts_with("rr-channel/") {
+            files.push(((*path).to_owned(), (*text).to_owned()));
+        }
+    }
+    Ok(files)
 }
 
-/// Writes the crates of a `std` that records below `dir`.
+/// Writes files below `dir`, each with its directory.
 ///
 /// # Errors
 /// If one cannot be written.
-pub(super) fn generate_std(dir: &Path) -> anyhow::Result<()> {
-    write_toml(&dir.join("rr-channel-std"), std_manifest()?)?;
-    write_toml(&dir.join("rr-channel-core"), core_manifest(&[])?)?;
-    write_toml(&dir.join("rr-channel-log"), log_manifest()?)?;
-    for (path, text) in sources_of_std() {
+pub(super) fn write_files(dir: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
+    for (path, text) in files {
         write(&dir.join(path), text.as_bytes())?;
     }
     Ok(())

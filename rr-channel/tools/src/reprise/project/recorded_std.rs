@@ -96,7 +96,8 @@ impl RecordedStd {
         otherwise: &Path,
     ) -> anyhow::Result<Self> {
         let mut hasher = blake3::Hasher::new();
-        for (path, text) in patch::sources_of_std() {
+        let files = patch::files_of_std()?;
+        for (path, text) in &files {
             for part in [path, text] {
                 hasher.update(&(part.len() as u64).to_le_bytes());
                 hasher.update(part.as_bytes());
@@ -121,7 +122,7 @@ impl RecordedStd {
             return Ok(built);
         }
         eprintln!("reprise: building a std that records, once for this compiler");
-        let made = build(cargo, target, lock, &dir)?;
+        let made = build(cargo, &files, target, lock, &dir)?;
         copy::write(&built, &serde_json::to_vec(&made)?)?;
         Ok(made)
     }
@@ -201,8 +202,14 @@ fn cache() -> Option<PathBuf> {
     Some(dir)
 }
 
-fn build(mut cargo: Command, target: &str, lock: &Path, dir: &Path) -> anyhow::Result<RecordedStd> {
-    patch::generate_std(dir)?;
+fn build(
+    mut cargo: Command,
+    files: &[(String, String)],
+    target: &str,
+    lock: &Path,
+    dir: &Path,
+) -> anyhow::Result<RecordedStd> {
+    patch::write_files(dir, files)?;
     let package = dir.join("rr-channel-std");
     if let Ok(bytes) = fs::read(lock) {
         copy::write(&package.join("Cargo.lock"), &bytes)?;

@@ -133,29 +133,32 @@ fn above(frame: usize, below: usize) -> (usize, usize) {
 
 /// Finds out which function of `std` reads clocks, if that is not known. Allocates nothing.
 pub(super) fn learn_reader() {
-    if READER.load(Relaxed) != 0 {
-        return;
+    if READER.load(Relaxed) == 0 {
+        look_at_both();
     }
-    if let (Some(first), Some(second)) = (look(one), look(other))
-        && first.address == second.address
-    {
+}
+
+/// Two callers of the same function, which frames tell apart, if they are of the same function
+/// indeed.
+fn look_at_both() -> Option<[Call; 2]> {
+    let (first, second) = (look(one)?, look(other)?);
+    let is_same = first.address == second.address;
+    is_same.then(|| {
         READER.store(first.address, Relaxed);
-    }
+        [first, second]
+    })
 }
 
 /// Finds out where the program's code is, and how `std` reads clocks.
 pub(super) fn learn() {
-    learn_reader();
     if let Some((start, length)) = code() {
         CODE[0].store(start, Relaxed);
         CODE[1].store(length, Relaxed);
     }
-    // Two callers of the same function, which frames tell apart.
-    let (Some(first), Some(second)) = (look(one), look(other)) else {
+    let Some([first, second]) = look_at_both() else {
         return;
     };
-    let is_as_expected = first.address == second.address
-        && is_within(first.callers[0], one as fn() as usize)
+    let is_as_expected = is_within(first.callers[0], one as fn() as usize)
         && is_within(second.callers[0], other as fn() as usize);
     if !is_as_expected {
         return;

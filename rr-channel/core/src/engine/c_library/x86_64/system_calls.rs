@@ -2,7 +2,7 @@
 //! System calls that programs make through the C library's `syscall`.
 //!
 //! Random bytes go the way of the C library's function for them, and waits with a deadline are
-//! [moved](crate::engine::clock); all others are made as they are.
+//! [moved](crate::engine::c_library::clock); all others are made as they are.
 //!
 //! **Safety** rests on: `syscall` passes on registers as they came and leaves the stack alone, as
 //! the C library's does, so each call has the same effect. The functions that it hands calls to
@@ -12,13 +12,13 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_long};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use crate::engine::clock;
-use crate::engine::random;
+use crate::engine::c_library::clock;
+use crate::engine::c_library::random;
 use crate::engine::session::{Session, session};
 use crate::platform::apart::{apart, is_apart};
 
 /// Makes sure that the linker takes these definitions: references to them.
-pub fn link() {
+pub(crate) fn link() {
     std::hint::black_box(syscall as *const () as usize);
     random::link();
     clock::link();
@@ -106,7 +106,7 @@ pub(super) fn mode() -> Mode {
 }
 
 /// A session begins.
-pub fn begun(session: &Session) {
+pub(crate) fn begun(session: &Session) {
     let mode = match session {
         Session::Off => OFF,
         Session::Record(recorder) if recorder.sink.is_none() => OFF,

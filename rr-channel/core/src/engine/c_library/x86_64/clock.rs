@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "defines functions of the C library")]
 //! Clocks: what the program reads is logged, and shown again in a replay.
 //!
-//! As with `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the
+//! As with `pthread_create` (see [`threads`](crate::engine::c_library::threads)), a definition in the
 //! program comes before the C library's. `Instant` and `SystemTime` come from `clock_gettime`, which
 //! this module defines. Other callers than `std` are shown the real time: an allocator reads clocks
 //! while it holds its locks, and C code waits with deadlines that are not seen here.
@@ -29,12 +29,12 @@ use std::time::{Duration, Instant};
 use libc::{clockid_t, timespec};
 use rr_channel_log::Clock;
 
-use crate::engine::clock_sites::{self, From};
+use super::clock_sites::{self, From};
+use crate::engine::c_library::system_calls::{self, Mode, fail};
 use crate::engine::context;
 use crate::engine::executor;
 use crate::engine::replay::Shown;
 use crate::engine::session::{Session, session};
-use crate::engine::system_calls::{self, Mode, fail};
 use crate::platform::apart::is_apart;
 use crate::platform::sys;
 
@@ -74,12 +74,11 @@ pub fn learn() {
 
 /// A replay begins, whose recording showed these clocks first.
 pub fn begin(first: [Option<i64>; Clock::COUNT]) {
-    for (number, first) in first.into_iter().enumerate() {
-        let clock = Clock::new(number as i32);
-        if let (Some(clock), Some(first)) = (clock, first)
+    for (clock, first) in Clock::ALL.into_iter().zip(first) {
+        if let Some(first) = first
             && let Some(real) = real(clock)
         {
-            BEHIND[number].store(real.wrapping_sub(first), Relaxed);
+            BEHIND[clock.number()].store(real.wrapping_sub(first), Relaxed);
         }
     }
 }
@@ -103,9 +102,9 @@ pub fn to_shown(real: Instant) -> Instant {
 }
 
 fn moved(instant: Instant, by: impl FnOnce(i64) -> i64) -> Instant {
-    let by = match Clock::new(libc::CLOCK_MONOTONIC).map(behind) {
-        None | Some(0) => return instant,
-        Some(behind) => by(behind),
+    let by = match behind(Clock::Monotonic) {
+        0 => return instant,
+        behind => by(behind),
     };
     let distance = Duration::from_nanos(by.unsigned_abs());
     let moved = if by < 0 {
@@ -153,25 +152,31 @@ fn read(clock: Clock, from: From, real: i64) -> i64 {
         }
         return real;
     }
-    let time = read_in_session(clock, from, real);
+    let mut real = real;
+    let time = read_in_session(clock, from, &mut real);
     moved_by(clock, real.wrapping_sub(time));
     time
 }
 
+/// The same in a session; `real` becomes the time that was read last.
 #[inline]
-fn read_in_session(clock: Clock, from: From, real: i64) -> i64 {
+fn read_in_session(clock: Clock, from: From, real: &mut i64) -> i64 {
     // An executor's own reads are not the program's. A forked child begins no session for this.
     if sys::is_forked() || executor::is_serving() {
         return real.wrapping_sub(behind(clock));
     }
     if context::is_unused_main() {
-        return read_early(clock, from.site(), real);
+        return read_early(clock, from.site(), *real);
     }
-    context::reads_clock(clock, from.site(), |shown| match shown {
-        Some(shown) => show(clock, real, shown),
-        None => real,
-    })
-    .unwrap_or(real)
+    let show = |shown: Option<Shown>, is_first: bool| {
+        if is_first {
+            // What the thread measures begins when all is prepared.
+            *real = self::real(clock).unwrap_or(*real);
+        }
+        shown.map_or(*real, |shown| show(clock, *real, shown))
+    };
+    let shown = context::reads_clock(clock, from.site(), show);
+    shown.unwrap_or(*real)
 }
 
 /// Notes by how much the calling thread's read of a clock was moved.
@@ -214,7 +219,7 @@ fn show(clock: Clock, real: i64, shown: Shown) -> i64 {
     // A made-up time does not go back. A recorded one may: the last read may have been that of
     // another task, or of a library's own.
     if let Some(last) = last(clock)
-        && !clock.is_of_day()
+        && clock == Clock::Monotonic
         && !is_recorded
     {
         time = time.max(last.shown);
@@ -313,10 +318,7 @@ unsafe extern "C" fn clock_gettime_from(
 ) -> c_int {
     // SAFETY: as the caller promised.
     let result = unsafe { ask(clock, time) };
-    // Those that `std` reads.
-    let is_of_std = matches!(clock, libc::CLOCK_REALTIME | libc::CLOCK_MONOTONIC);
     if result == 0
-        && is_of_std
         && let Some(clock) = Clock::new(clock)
     {
         let from = From {
@@ -340,20 +342,17 @@ unsafe extern "C" fn clock_gettime_from(
 ///
 /// # Safety
 /// `until` is null or points to a time.
-unsafe fn deadline_at(clock: clockid_t, until: *const timespec) -> Option<timespec> {
+unsafe fn deadline_at(clock: Clock, until: *const timespec) -> Option<timespec> {
     // SAFETY: as the caller promised.
     let until = *unsafe { until.as_ref() }?;
     // Those that the system refuses, and those beyond what nanoseconds can count, stay.
     let is_normal =
         (0..1_000_000_000).contains(&until.tv_nsec) && (0..1 << 32).contains(&until.tv_sec);
-    let moved = Clock::new(clock).and_then(|clock| {
-        let moved = MOVED.try_with(|moved| moved[clock.number()].get());
-        moved.ok().filter(|_| !is_apart())
-    });
+    let moved = MOVED.try_with(|moved| moved[clock.number()].get());
     Some(match moved {
-        None | Some(0) => until,
-        Some(_) if !is_normal => until,
-        Some(by) => to_timespec(nanoseconds(&until).saturating_add(by).max(0)),
+        Err(_) | Ok(0) => until,
+        Ok(_) if !is_normal || is_apart() => until,
+        Ok(by) => to_timespec(nanoseconds(&until).saturating_add(by).max(0)),
     })
 }
 
@@ -385,9 +384,9 @@ pub(super) unsafe extern "C" fn futex(
     if is_absolute && !timeout.is_null() {
         let of_day = op & libc::FUTEX_CLOCK_REALTIME != 0 || kind == libc::FUTEX_LOCK_PI;
         let clock = if of_day {
-            libc::CLOCK_REALTIME
+            Clock::Realtime
         } else {
-            libc::CLOCK_MONOTONIC
+            Clock::Monotonic
         };
         // SAFETY: as the caller promised.
         moved = unsafe { deadline_at(clock, timeout) };

@@ -2,9 +2,9 @@
 //! Random bytes from the system: logged, and the same again in a replay.
 //!
 //! The seeds of `HashMap`s, of `thread_rng`s and the like come from getrandom(2). As with
-//! `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the program
+//! `pthread_create` (see [`threads`](crate::engine::c_library::threads)), a definition in the program
 //! comes before the C library's. This module defines `getrandom`, which `std` and newer crates
-//! call; others ask the kernel themselves through [`syscall`](crate::engine::system_calls). The
+//! call; others ask the kernel themselves through [`syscall`](crate::engine::c_library::system_calls). The
 //! bytes are in the calling thread's log. A replay gives them to a thread that asks in the same
 //! way, the same thread first.
 //!
@@ -21,9 +21,9 @@ use std::slice;
 
 use rr_channel_log::Op;
 
+use crate::engine::c_library::system_calls::{fail, is_of_interest};
 use crate::engine::context;
 use crate::engine::fixed::{self, Fixed};
-use crate::engine::system_calls::{fail, is_of_interest};
 
 thread_local! {
     /// The draws of the main thread before its first use of this crate.
@@ -31,7 +31,7 @@ thread_local! {
 }
 
 /// Makes sure that the linker takes this definition: a reference to it.
-pub fn link() {
+pub(crate) fn link() {
     std::hint::black_box(getrandom as *const () as usize);
 }
 
@@ -119,7 +119,7 @@ unsafe fn fill(buffer: *mut c_void, length: usize, flags: c_uint) -> Result<usiz
 }
 
 /// Logs the main thread's draws so far, now that it uses this crate.
-pub fn log_earlier() {
+pub(crate) fn log_earlier() {
     let earlier = EARLIER.try_with(RefCell::take);
     for (op, fixed) in earlier.into_iter().flatten() {
         fixed::log(op, fixed.as_deref().map_err(|code| *code));
