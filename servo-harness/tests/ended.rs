@@ -60,6 +60,8 @@ impl Site {
             "0",
             "--timeout",
             "600",
+            "--engine",
+            "rr-channel",
             "--isolation",
             isolation,
         ];

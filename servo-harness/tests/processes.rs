@@ -4,10 +4,13 @@
 //! directory that is there or not. No replay of messages would cure it, one of the process does.
 
 use std::fs;
-use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
+
+mod common;
+
+use common::can_record;
 
 const HARNESS: &str = env!("CARGO_BIN_EXE_servo-harness");
 
@@ -17,29 +20,6 @@ turns) if mkdir "$1/turn" 2>/dev/null; then exit 0; else rmdir "$1/turn"; exit 1
 good) exit 0 ;;
 esac
 "#;
-
-/// Builds `reprise` beside the harness, if it is not there; whether it can record here.
-fn can_record() -> bool {
-    let program = Path::new(HARNESS).with_file_name("reprise");
-    if !program.is_file() {
-        let target = Path::new(HARNESS).ancestors().nth(2).unwrap();
-        let built = Command::new(env!("CARGO"))
-            .args(["build", "--package", "reprise", "--bin", "reprise"])
-            .arg("--target-dir")
-            .arg(target)
-            .current_dir(env!("CARGO_MANIFEST_DIR"))
-            .status()
-            .unwrap();
-        assert!(built.success());
-    }
-    assert!(program.is_file(), "{} is not there", program.display());
-    let doctor = Command::new(program).arg("doctor").output().unwrap();
-    if !doctor.status.success() {
-        let said = String::from_utf8_lossy(&doctor.stdout);
-        eprintln!("skipped: this machine allows no recordings:\n{said}");
-    }
-    doctor.status.success()
-}
 
 fn said(output: &Output) -> String {
     String::from_utf8_lossy(&[&output.stdout[..], &output.stderr].concat()).into_owned()

@@ -11,6 +11,13 @@ use std::process::{Command, Output};
 
 use serde_json::Value;
 
+mod common;
+
+use common::can_record;
+
+/// Each test takes turns: half of its runs pass.
+const TAME: [&str; 5] = ["tame", "--json", "-n12", "--precision", "0"];
+
 const LIBRARY: &str = r#"
 #[cfg(test)]
 mod tests {
@@ -137,6 +144,13 @@ impl Project {
             .unwrap()
     }
 
+    /// A line for each result, short enough to be shown.
+    fn journal(&self) -> Vec<String> {
+        let text = fs::read_to_string(self.path("state/journal")).unwrap();
+        let short = |line: &str| line.chars().take(200).collect();
+        text.lines().map(short).collect()
+    }
+
     fn artefacts(&self) -> Vec<String> {
         let entries = fs::read_dir(self.path("tests/recordings"));
         let mut names: Vec<String> = entries
@@ -161,7 +175,7 @@ fn row<'a>(summary: &'a Value, test: &str) -> &'a Value {
 #[test]
 fn tests_decided_by_messages_are_tamed_and_others_are_named() {
     let project = Project::new();
-    let output = project.run(&["tame", "--json", "-n12", "--precision", "0"]);
+    let output = project.run(&[&TAME[..], &["--engine", "rr-channel"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let order = row(&summary, "turns::turns$tests::order");
@@ -187,13 +201,13 @@ fn tests_decided_by_messages_are_tamed_and_others_are_named() {
     assert!(text.contains("message 0 of tests::order/~1"), "{text}");
 
     // All is known, and nothing is run again.
-    let journal = fs::read(project.path("state/journal")).unwrap();
-    project.run(&["tame", "--json", "-n12", "--precision", "0"]);
-    assert_eq!(fs::read(project.path("state/journal")).unwrap(), journal);
+    let journal = project.journal();
+    project.run(&[&TAME[..], &["--engine", "rr-channel"]].concat());
+    assert_eq!(project.journal(), journal);
 
     // A recording that is gone is made again.
     fs::remove_dir_all(project.path("tests/recordings")).unwrap();
-    project.run(&["tame", "--json", "-n12", "--precision", "0"]);
+    project.run(&[&TAME[..], &["--engine", "rr-channel"]].concat());
     assert_eq!(project.artefacts(), artefacts);
 
     let output = project.run(&["check"]);
@@ -208,7 +222,7 @@ fn tests_decided_by_messages_are_tamed_and_others_are_named() {
         said(&output)
     );
     assert!(said(&output).contains("5 of 5 replays with only those fail"));
-    let output = project.run(&["explain", "directory"]);
+    let output = project.run(&["explain", "--engine", "rr-channel", "directory"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(
         said(&output).contains("the order of messages does not explain it"),
@@ -279,13 +293,54 @@ fn tests_decided_by_messages_are_tamed_and_others_are_named() {
 #[test]
 fn tests_decided_by_channels_of_std_are_tamed() {
     let project = Project::of_std();
-    let args = ["tame", "--json", "-n12", "--precision", "0"];
-    let output = project.run(&[&args[..], &["--only", "order", "--std"]].concat());
+    let output = project.run(&[&TAME[..], &["--only", "order", "--std"]].concat());
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let order = row(&summary, "turns::turns$tests::order");
     assert_eq!(order["plain"]["expected"], 6, "{order}");
     assert_eq!(order["replay"]["expected"], 12, "{}", said(&output));
     assert_eq!(order["replay"]["unfaithful"], 0, "{order}");
+}
+
+#[test]
+fn each_engine_gets_the_tests_that_the_one_before_it_does_not_cure() {
+    if !can_record() {
+        return;
+    }
+    // Packages of one name would have one executable in the directory that they share.
+    let project = Project::new();
+    let manifest = project.path("Cargo.toml");
+    let text = fs::read_to_string(&manifest).unwrap();
+    fs::write(&manifest, text.replace("\"turns\"", "\"engines\"")).unwrap();
+    let output = project.run(&TAME);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let order = row(&summary, "engines::engines$tests::order");
+    assert_eq!(order["tamed"]["engine"], "rr-channel");
+    let directory = row(&summary, "engines::engines$tests::directory");
+    assert_eq!(directory["replay"]["expected"], 12, "{}", said(&output));
+    assert_eq!(directory["tamed"]["engine"], "reprise");
+    let tried = directory["tamed"]["tried"].as_array().unwrap();
+    let engines: Vec<&Value> = tried.iter().map(|tried| &tried["engine"]).collect();
+    assert_eq!(engines, ["rr-channel", "rr-channel-std"]);
+    let why = tried[0]["why"].as_str().unwrap();
+    assert!(
+        why.contains("something else than its messages decides"),
+        "{why}"
+    );
+
+    // All is known, and nothing is run again.
+    let journal = project.journal();
+    project.run(&TAME);
+    assert_eq!(project.journal(), journal);
+
+    let output = project.run(&["check", "--locked"]);
+    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert!(said(&output).contains("holds   engines::engines$tests::directory\n"));
+
+    let output = project.run(&["explain", "directory"]);
+    assert_eq!(output.status.code(), Some(1));
+    let trace = "a failing run, which replays as it was: reprise replay ";
+    assert!(said(&output).contains(trace), "{}", said(&output));
 }
 
 /// On a project that is built.
@@ -302,7 +357,7 @@ fn tests_that_nextest_lists_are_tamed_as_well(project: &Project) {
     let lock = || fs::read_to_string(project.path("Cargo.lock")).unwrap();
     project.run_by(&["survey", "-n2", "--fresh"], &nextest);
     let before = lock();
-    let output = project.run_by(&["tame", "--json", "-n12", "--precision", "0"], &nextest);
+    let output = project.run_by(&[&TAME[..], &["--engine", "rr-channel"]].concat(), &nextest);
     assert_eq!(output.status.code(), Some(1), "{}", said(&output));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
     let order = row(&summary, "turns$tests::order");

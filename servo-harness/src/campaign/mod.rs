@@ -4,3 +4,4 @@ mod progress;
 pub mod runs;
 pub(crate) mod suspects;
 pub(crate) mod tame;
+pub(crate) mod together;

@@ -13,10 +13,12 @@ use serde::Serialize;
 use super::{ODD, RunOptions, Work, print, print_json};
 use crate::campaign::runs::{CampaignContext, Ended};
 use crate::campaign::tame::{Attempt, Recorded, Recorder, Wanted, remove};
-use crate::engine::{Engine as _, Messages, Processes, messages};
+use crate::engine::{Choice, Engine, Messages, Processes, messages};
+use crate::platform::interrupt::Interrupted;
 use crate::sandbox::{Ending, Sandbox};
 use crate::source::{Source, Test};
 use crate::store::artefact::Artefact;
+use crate::store::journal::Tried;
 
 /// Options of an explanation.
 #[derive(Debug, clap::Args)]
@@ -26,6 +28,9 @@ pub(super) struct Args {
     /// Replay at most this many edited recordings
     #[arg(long, value_name = "N", default_value_t = 300)]
     tries: u32,
+    /// The engine that records and replays
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
+    engine: Choice,
     /// Stop after this many runs without one that passes, or one that fails
     #[arg(long, value_name = "N", default_value_t = 300)]
     at_most: u32,
@@ -36,18 +41,24 @@ pub(super) struct Args {
 }
 
 /// The explanation of a test.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Explained {
     test: String,
+    /// The engine whose recordings show it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    engine: Option<&'static str>,
     /// The decisions that make it fail, if they are messages' and locks'.
     #[serde(skip_serializing_if = "Option::is_none")]
     minimum: Option<Minimum>,
-    /// Why there are none.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    problem: Option<String>,
+    /// The engines that explain nothing.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    tried: Vec<Tried>,
     /// The page that draws a run that failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     timeline: Option<PathBuf>,
+    /// The trace of a run that failed, whose replays fail, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<PathBuf>,
     /// Other inputs that may decide.
     suspects: Vec<String>,
 }
@@ -58,19 +69,31 @@ struct Explained {
 /// If there is no such test, or it cannot be recorded.
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
-    let engine = Messages::of(&args.source)?;
-    let tests = engine.tests(&args.source, work.search())?;
-    let test = pick(&tests, &args.test)?;
-    let explaining = Explaining {
-        args,
-        work: &work,
-        engine: &engine,
-        test,
-    };
-    let _load = work.load();
-    let Some(explained) = explaining.run()? else {
-        return Ok(work.status(Ended::Interrupted, false));
-    };
+    let mut explained = Explained::default();
+    for choice in args.engine.in_turn(&args.source) {
+        match explain(*choice, args, &work, &mut explained) {
+            Ok(Ended::Whole) => {}
+            Ok(Ended::Interrupted) => return Ok(work.status(Ended::Interrupted, false)),
+            Err(error) if args.engine != Choice::Auto || error.is::<Interrupted>() => {
+                return Err(error);
+            }
+            Err(error) => explained.tried.push(Tried {
+                engine: choice.name().to_owned(),
+                why: format!("{error:#}"),
+            }),
+        }
+        if explained.minimum.is_some() {
+            break;
+        }
+    }
+    if explained.test.is_empty() {
+        let why = explained
+            .tried
+            .into_iter()
+            .map(|tried| tried.why)
+            .next_back();
+        bail!(why.unwrap_or_default());
+    }
     if args.options.json {
         print_json(&explained)?;
     } else {
@@ -80,6 +103,40 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(_) => ExitCode::SUCCESS,
         None => ExitCode::from(ODD),
     })
+}
+
+/// Looks for what decides with one engine.
+fn explain(
+    choice: Choice,
+    args: &Args,
+    work: &Work,
+    explained: &mut Explained,
+) -> anyhow::Result<Ended> {
+    let mut by_messages = |records_std| {
+        let engine = Messages::of(&args.source, records_std)?;
+        let tests = engine.tests(&args.source, work.search())?;
+        let test = pick(&tests, &args.test)?;
+        // A project that uses rr-channel by itself is recorded in one way.
+        let mut tried = explained.tried.iter();
+        if tried.any(|tried| tried.engine == engine.name()) {
+            return Ok(Ended::Whole);
+        }
+        let _load = work.load();
+        let explaining = Explaining { args, work, test };
+        explaining.by_messages(&engine, explained)
+    };
+    match choice {
+        Choice::Auto | Choice::RrChannel => by_messages(false),
+        Choice::RrChannelStd => by_messages(true),
+        Choice::Reprise => {
+            let engine = Processes::find()?;
+            let tests = engine.tests(&args.source, work.search())?;
+            let test = pick(&tests, &args.test)?;
+            let _load = work.load();
+            let explaining = Explaining { args, work, test };
+            explaining.by_processes(&engine, explained)
+        }
+    }
 }
 
 fn pick<'a>(tests: &'a [Test], name: &str) -> anyhow::Result<&'a Test> {
@@ -106,59 +163,108 @@ fn pick<'a>(tests: &'a [Test], name: &str) -> anyhow::Result<&'a Test> {
 struct Explaining<'a> {
     args: &'a Args,
     work: &'a Work,
-    engine: &'a Messages,
     test: &'a Test,
 }
 
 impl Explaining<'_> {
-    /// Searches for the decisions; `None` if it was interrupted.
-    fn run(&self) -> anyhow::Result<Option<Explained>> {
-        let dir = Artefact::place(&self.work.state.join("explain"), &self.test.name);
-        remove(&dir)?;
-        let mut explained = Explained {
-            test: self.test.name.clone(),
-            minimum: None,
-            problem: None,
-            timeline: None,
-            suspects: Vec::new(),
-        };
-        let (pass, fail) = (dir.join("passing"), dir.join("failing"));
-        let mut recorded = Vec::new();
+    /// Searches for the decisions.
+    fn by_messages(&self, engine: &Messages, explained: &mut Explained) -> anyhow::Result<Ended> {
+        let dir = self.directory(explained)?;
         let context = self.work.campaign_context();
-        for (is_expected, into) in [(true, &pass), (false, &fail)] {
-            let wanted = Wanted::new(is_expected, self.args.at_most, into);
+        let Some((recorded, mut problem)) = self.record(engine, &dir)? else {
+            return Ok(Ended::Interrupted);
+        };
+        if dir.join("failing/log/session").exists() {
+            let page = dir.join("timeline.html");
+            explained.timeline = draw(&dir.join("failing"), &page).ok().map(|()| page);
+        }
+        if let [passed, failed] = recorded.as_slice() {
+            match self.minimize(engine, &context, &dir, passed, failed) {
+                _ if self.work.interrupt.is_set() => return Ok(Ended::Interrupted),
+                Ok(minimum) => {
+                    explained.engine = Some(engine.name());
+                    explained.minimum = Some(minimum);
+                }
+                Err(error) => problem = Some(format!("{error:#}")),
+            }
+        }
+        if explained.minimum.is_none() {
+            explained.suspects = engine.uncovered();
+            explained.tried.extend(problem.map(|why| Tried {
+                engine: engine.name().to_owned(),
+                why,
+            }));
+        }
+        Ok(Ended::Whole)
+    }
+
+    /// Keeps a run that fails, and says what the test asks the system.
+    fn by_processes(&self, engine: &Processes, explained: &mut Explained) -> anyhow::Result<Ended> {
+        let dir = self.directory(explained)?.join("processes");
+        let Some((_, problem)) = self.record(engine, &dir)? else {
+            return Ok(Ended::Interrupted);
+        };
+        let (passing, failing) = (dir.join("passing"), dir.join("failing"));
+        match problem {
+            None => {
+                explained.engine = Some(engine.name());
+                explained.trace = Some(failing.join("trace"));
+            }
+            Some(why) => explained.tried.push(Tried {
+                engine: engine.name().to_owned(),
+                why,
+            }),
+        }
+        for dir in [failing, passing] {
+            if dir.join("trace").exists() {
+                explained
+                    .suspects
+                    .extend(asked_for(&engine.in_words(&dir)?));
+                break;
+            }
+        }
+        Ok(Ended::Whole)
+    }
+
+    /// The directory of what is known of the test, empty at first.
+    fn directory(&self, explained: &mut Explained) -> anyhow::Result<PathBuf> {
+        let dir = Artefact::place(&self.work.state.join("explain"), &self.test.name);
+        if explained.test.is_empty() {
+            remove(&dir)?;
+            explained.test.clone_from(&self.test.name);
+        }
+        Ok(dir)
+    }
+
+    /// Records a run that passes and one that fails below `dir`, and why there are not both;
+    /// `None` if it was interrupted.
+    fn record(
+        &self,
+        engine: &dyn Engine,
+        dir: &Path,
+    ) -> anyhow::Result<Option<(Vec<Recorded>, Option<String>)>> {
+        let context = self.work.campaign_context();
+        let (mut recorded, mut problem) = (Vec::new(), None);
+        for (is_expected, name) in [(true, "passing"), (false, "failing")] {
+            let into = dir.join(name);
             let wanted = Wanted {
                 places: true,
-                ..wanted
+                ..Wanted::new(is_expected, self.args.at_most, &into)
             };
             let recorder = Recorder {
-                engine: self.engine,
+                engine,
                 settings: &self.work.settings,
                 context: &context,
             };
             match recorder.record(self.test, &wanted)? {
                 Attempt::Interrupted => return Ok(None),
                 Attempt::Failed(why, _) => {
-                    explained.problem.get_or_insert(why);
+                    problem.get_or_insert(why);
                 }
                 Attempt::Recorded(run) => recorded.push(run),
             }
         }
-        if fail.join("log/session").exists() {
-            let page = dir.join("timeline.html");
-            explained.timeline = draw(&fail, &page).ok().map(|()| page);
-        }
-        if let [passed, failed] = recorded.as_slice() {
-            match self.minimize(&context, &dir, passed, failed) {
-                _ if self.work.interrupt.is_set() => return Ok(None),
-                Ok(minimum) => explained.minimum = Some(minimum),
-                Err(error) => explained.problem = Some(format!("{error:#}")),
-            }
-        }
-        if explained.minimum.is_none() {
-            explained.suspects = self.suspects(&context, &dir)?;
-        }
-        Ok(Some(explained))
+        Ok(Some((recorded, problem)))
     }
 
     fn sandbox(&self, context: &CampaignContext<'_>) -> anyhow::Result<Sandbox> {
@@ -172,6 +278,7 @@ impl Explaining<'_> {
 
     fn minimize(
         &self,
+        engine: &Messages,
         context: &CampaignContext<'_>,
         dir: &Path,
         passed: &Recorded,
@@ -179,7 +286,7 @@ impl Explaining<'_> {
     ) -> anyhow::Result<Minimum> {
         let mut replay = |log: &Path| {
             let sandbox = self.sandbox(context)?;
-            let job = self.engine.replay_log(self.test, log, &sandbox.scratch);
+            let job = engine.replay_log(self.test, log, &sandbox.scratch);
             let ran = sandbox.run(&job, context.interrupt)?;
             if ran.ending == Ending::Interrupted {
                 bail!("interrupted");
@@ -199,25 +306,6 @@ impl Explaining<'_> {
         };
         let logs = [passed, failed].map(|recorded| recorded.dir.join("log"));
         minimize::minimize(&logs[0], &logs[1], &dir.join("tries"), options, &mut replay)
-    }
-
-    /// The inputs that the test uses besides messages and locks.
-    fn suspects(&self, context: &CampaignContext<'_>, dir: &Path) -> anyhow::Result<Vec<String>> {
-        let mut suspects = self.engine.uncovered();
-        let Ok(processes) = Processes::find() else {
-            suspects.push("system calls are unknown: `reprise` is not installed".to_owned());
-            return Ok(suspects);
-        };
-        let into = dir.join("calls");
-        std::fs::create_dir_all(&into)?;
-        let job = processes.record(self.test, &into, crate::engine::RecordOptions::default());
-        let ran = self.sandbox(context)?.run(&job, context.interrupt)?;
-        if ran.ending == Ending::Interrupted {
-            return Ok(suspects);
-        }
-        suspects.extend(asked_for(&processes.in_words(&into)?));
-        remove(&into)?;
-        Ok(suspects)
     }
 }
 
@@ -294,12 +382,15 @@ impl Explained {
                 minimum.changes, minimum.differences, minimum.tries
             )?;
         }
-        if let Some(problem) = &self.problem {
+        if self.minimum.is_none() {
             writeln!(
                 out,
-                "{}: the order of messages does not explain it: {problem}",
+                "{}: the order of messages does not explain it",
                 self.test
             )?;
+        }
+        for tried in &self.tried {
+            writeln!(out, "    not by {}: {}", tried.engine, tried.why)?;
         }
         if !self.suspects.is_empty() {
             writeln!(out, "other inputs that may differ between runs:")?;
@@ -309,6 +400,13 @@ impl Explained {
         }
         if let Some(page) = &self.timeline {
             writeln!(out, "timeline of a failing run: {}", page.display())?;
+        }
+        if let Some(trace) = &self.trace {
+            writeln!(
+                out,
+                "a failing run, which replays as it was: reprise replay {}",
+                trace.display()
+            )?;
         }
         Ok(())
     }

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use super::{RunOptions, Work, print, print_json};
 use crate::campaign::runs::{self, AsTheyAre};
+use crate::campaign::together;
 use crate::platform::lock::lock;
 use crate::report::summary::Summary;
 use crate::source::Source;
@@ -12,6 +13,10 @@ use crate::store::journal::Phase;
 /// Options of a survey.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
+    /// Runs of all tests of an executable in one process, to find those that disturb each other;
+    /// 0: none
+    #[arg(long, value_name = "N", default_value_t = 9, help_heading = "Runs")]
+    together: u64,
     #[command(flatten)]
     options: RunOptions,
     #[command(flatten)]
@@ -26,13 +31,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
     let tests = work.plain_tests(&args.source)?;
     let _load = work.load();
-    let ended = runs::run(
-        &tests,
-        Phase::Plain,
-        &AsTheyAre,
-        &work.settings,
-        &work.campaign_context(),
-    );
+    let context = work.campaign_context();
+    let mut ended = runs::run(&tests, Phase::Plain, &AsTheyAre, &work.settings, &context);
+    if matches!(ended, Ok(runs::Ended::Whole)) {
+        ended = together::run(&tests, args.together, &work.settings, &context);
+    }
     // Also of what came to an end too early, all is shown that is known.
     let complete = ended
         .as_ref()

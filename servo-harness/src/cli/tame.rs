@@ -10,11 +10,12 @@ use crate::campaign::suspects;
 use crate::campaign::tame::{self, Attempt, Recorder, Wanted, verify};
 use crate::engine::{Choice, Engine, Processes};
 use crate::model::outcome::Outcome;
+use crate::platform::interrupt::Interrupted;
 use crate::platform::lock::lock;
 use crate::report::summary::{Row, Summary};
 use crate::source::{Source, Test};
 use crate::store::artefact::Artefact;
-use crate::store::journal::{Phase, Record, Tamed, counts};
+use crate::store::journal::{Phase, Record, Tamed, Tried, counts};
 
 /// Options of everything that has to do with recordings.
 #[derive(Debug, Clone, clap::Args)]
@@ -32,7 +33,7 @@ pub(super) struct RecordingOptions {
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
     /// The engine that records and replays
-    #[arg(long, value_name = "ENGINE", default_value = "rr-channel")]
+    #[arg(long, value_name = "ENGINE", default_value = "auto")]
     engine: Choice,
     /// Record and replay every test that passed at least once, stable ones too
     #[arg(long)]
@@ -78,36 +79,103 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let surveyed = summary(&work, &tests, true);
     let is_wanted = |row: &&Row| row.plain.is_flaky() || args.all && row.plain.expected > 0;
     let rows = surveyed.tests.iter().filter(is_wanted);
-    let wanted: Vec<String> = rows.map(|row| row.test.clone()).collect();
+    let wanted = rows.map(|row| (row.test.clone(), Vec::new()));
+    let wanted: BTreeMap<String, Vec<Tried>> = wanted.collect();
     if wanted.is_empty() {
         tell!("servo-harness: no test is intermittent, so there is nothing to tame");
         return show(args, &work, &surveyed);
     }
-    let engine = args.engine.engine(&args.source)?;
-    for line in engine.uncovered() {
-        tell!("servo-harness: {line}");
-    }
-    // The same tests, perhaps built otherwise.
-    let recordable = engine.tests(&args.source, work.search())?;
-    let recordable: Vec<Test> = recordable
-        .into_iter()
-        .filter(|test| wanted.contains(&test.name))
-        .collect();
-    let taming = Taming {
-        args,
-        work: &work,
-        engine: &*engine,
-        plain: &tests,
-    };
-    let load = work.load();
-    let ended = taming.all(&recordable)?;
-    drop(load);
+    let ended = in_turn(args, &work, &tests, wanted)?;
     let summary = summary(&work, &tests, ended == Ended::Whole);
     let status = show(args, &work, &summary)?;
     if ended == Ended::Interrupted {
         return Ok(work.status(ended, false));
     }
     Ok(status)
+}
+
+/// Tames the tests that are `wanted`: each engine those that the ones before it do not cure.
+fn in_turn(
+    args: &Args,
+    work: &Work,
+    plain: &[Test],
+    mut wanted: BTreeMap<String, Vec<Tried>>,
+) -> anyhow::Result<Ended> {
+    let choices = args.engine.in_turn(&args.source);
+    let mut name_before = None;
+    for (at, choice) in choices.iter().enumerate() {
+        let found = recordable(*choice, args, work);
+        let (engine, tests) = match found {
+            Ok(found) => found,
+            Err(error) if at + 1 == choices.len() || is_resumable(&error) => return Err(error),
+            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(error) => {
+                tell!("servo-harness: {error:#}");
+                continue;
+            }
+        };
+        // A project that uses rr-channel by itself is recorded in one way.
+        if name_before.replace(engine.name()) == Some(engine.name()) {
+            continue;
+        }
+        if at > 0 {
+            let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
+            let of = match names.as_slice() {
+                [] | [_] | [_, _] | [_, _, _] => names.join(", "),
+                _ => format!("{} tests", names.len()),
+            };
+            tell!(
+                "servo-harness: trying the engine {} for {of}",
+                engine.name()
+            );
+        }
+        let is_wanted = |test: &Test| wanted.contains_key(&test.name);
+        let tests: Vec<Test> = tests.into_iter().filter(is_wanted).collect();
+        let taming = Taming {
+            args,
+            work,
+            engine: &*engine,
+            plain,
+            tried: &wanted,
+        };
+        let load = work.load();
+        let ended = taming.all(&tests)?;
+        drop(load);
+        if ended == Ended::Interrupted {
+            return Ok(ended);
+        }
+        let cured = tests.iter().filter_map(|test| taming.known(test));
+        let mut cured: BTreeMap<String, Tamed> =
+            cured.map(|known| (known.test.clone(), known)).collect();
+        wanted.retain(|test, tried| {
+            let known = cured.remove(test);
+            let is_cured = known.as_ref().is_some_and(|known| known.artefact.is_some());
+            let why = known.and_then(|known| known.problem);
+            tried.push(Tried {
+                engine: engine.name().to_owned(),
+                why: why.unwrap_or_else(|| "it has no such test".to_owned()),
+            });
+            !is_cured
+        });
+        if wanted.is_empty() {
+            break;
+        }
+    }
+    Ok(Ended::Whole)
+}
+
+/// An engine, and the tests as it needs them, perhaps built otherwise.
+fn recordable(
+    choice: Choice,
+    args: &Args,
+    work: &Work,
+) -> anyhow::Result<(Box<dyn Engine>, Vec<Test>)> {
+    let engine = choice.engine(&args.source)?;
+    for line in engine.uncovered() {
+        tell!("servo-harness: {line}");
+    }
+    let tests = engine.tests(&args.source, work.search())?;
+    Ok((engine, tests))
 }
 
 fn summary(work: &Work, tests: &[Test], complete: bool) -> Summary {
@@ -148,6 +216,8 @@ struct Taming<'a> {
     work: &'a Work,
     engine: &'a dyn Engine,
     plain: &'a [Test],
+    /// The engines that were tried before, for each test.
+    tried: &'a BTreeMap<String, Vec<Tried>>,
 }
 
 impl Taming<'_> {
@@ -218,6 +288,7 @@ impl Taming<'_> {
         let of_name = |test: &Test| self.plain.iter().find(|plain| plain.name == test.name);
         let odd: Vec<Tamed> = tests
             .iter()
+            .filter(|test| self.is_last(test))
             .filter_map(|test| self.known(test))
             .filter(is_odd)
             .collect();
@@ -255,18 +326,31 @@ impl Taming<'_> {
         Artefact::place(&self.work.state.join("recordings"), &test.name)
     }
 
-    /// The result of the last time, if it is the same test.
+    /// The engine's result of the last time, if it is the same test.
     fn known(&self, test: &Test) -> Option<Tamed> {
+        let name = self.engine.name();
+        let found = self.last(test, |tamed| tamed.engine == name);
+        found.filter(|tamed| tamed.subject == test.subject)
+    }
+
+    /// Whether no other engine was tried since.
+    fn is_last(&self, test: &Test) -> bool {
+        let last = self.last(test, |_| true);
+        last.is_some_and(|tamed| tamed.engine == self.engine.name())
+    }
+
+    fn last(&self, test: &Test, is_meant: impl Fn(&Tamed) -> bool) -> Option<Tamed> {
         let results = lock(&self.work.results);
-        let found = results
+        results
             .records
             .iter()
             .rev()
             .find_map(|record| match record {
-                Record::Tamed(tamed) if tamed.test == test.name => Some(tamed.clone()),
+                Record::Tamed(tamed) if tamed.test == test.name && is_meant(tamed) => {
+                    Some(tamed.clone())
+                }
                 _ => None,
-            });
-        found.filter(|tamed| tamed.subject == test.subject && tamed.engine == self.engine.name())
+            })
     }
 
     /// Records the test; whether there is a recording, `None` if it was interrupted.
@@ -292,6 +376,7 @@ impl Taming<'_> {
             events: 0,
             attempts: 0,
             problem: None,
+            tried: self.tried.get(&test.name).cloned().unwrap_or_default(),
         };
         match recorder.record(test, &wanted)? {
             Attempt::Interrupted => return Ok(None),

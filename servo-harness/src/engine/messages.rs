@@ -22,22 +22,32 @@ use crate::source::{Cargo, Search, Source, Test};
 #[derive(Debug)]
 pub(crate) struct Messages {
     project: Option<PatchedProject>,
+    records_std: bool,
 }
 
+/// The name of the engine.
+pub(super) const NAME: &str = "rr-channel";
+/// The name of the engine that records the locks, channels and threads of `std`, too.
+pub(super) const NAME_WITH_STD: &str = "rr-channel-std";
+
 impl Messages {
-    /// The engine for tests of this source.
+    /// The engine for tests of this source. With `records_std`, it records what `std` has, too, if
+    /// the project is patched.
     ///
     /// # Errors
     /// If they are of a cargo project that cannot be patched.
-    pub(crate) fn of(source: &Source) -> anyhow::Result<Messages> {
+    pub(crate) fn of(source: &Source, records_std: bool) -> anyhow::Result<Messages> {
         let project = match source.of_cargo().or_else(|| source.of_nextest()) {
             Some(args) if !uses_it_itself(args)? => Some(
-                PatchedProject::find(args, source.except(), source.records_std())
+                PatchedProject::find(args, source.except(), records_std)
                     .context("this project cannot be recorded with rr-channel")?,
             ),
             _ => None,
         };
-        Ok(Messages { project })
+        Ok(Messages {
+            records_std: records_std && project.is_some(),
+            project,
+        })
     }
 }
 
@@ -117,7 +127,10 @@ fn log(recording: &Path) -> PathBuf {
 
 impl Engine for Messages {
     fn name(&self) -> &'static str {
-        "rr-channel"
+        match self.records_std {
+            true => NAME_WITH_STD,
+            false => NAME,
+        }
     }
 
     fn tests(&self, source: &Source, search: Search<'_>) -> anyhow::Result<Vec<Test>> {

@@ -9,7 +9,7 @@ mod processes;
 
 use std::path::Path;
 
-use anyhow::ensure;
+use anyhow::Context as _;
 
 pub(crate) use self::messages::Messages;
 pub(crate) use self::processes::Processes;
@@ -109,22 +109,49 @@ pub trait Engine: Sync {
 /// Which engine to use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 pub enum Choice {
-    /// Messages and locks
+    /// Each of the others in turn, for the tests that those before it do not cure
+    Auto,
+    /// Messages, locks and clocks
     RrChannel,
+    /// The same, and the locks, channels and threads of std
+    RrChannelStd,
     /// Whole processes, by `reprise`
     Reprise,
 }
 
 impl Choice {
+    /// The engines to try, in this order.
+    pub fn in_turn(self, source: &Source) -> &'static [Choice] {
+        match self {
+            Choice::Auto if !source.is_of_cargo() => &[Choice::RrChannel, Choice::Reprise],
+            Choice::Auto if source.records_std() => &[Choice::RrChannelStd, Choice::Reprise],
+            Choice::Auto => &[Choice::RrChannel, Choice::RrChannelStd, Choice::Reprise],
+            Choice::RrChannel if source.records_std() => &[Choice::RrChannelStd],
+            Choice::RrChannel => &[Choice::RrChannel],
+            Choice::RrChannelStd => &[Choice::RrChannelStd],
+            Choice::Reprise => &[Choice::Reprise],
+        }
+    }
+
     /// The engine for tests of this source.
     ///
     /// # Errors
     /// If it cannot be used here.
     pub fn engine(self, source: &Source) -> anyhow::Result<Box<dyn Engine>> {
         Ok(match self {
-            Choice::RrChannel => Box::new(Messages::of(source)?),
+            Choice::Auto | Choice::RrChannel => Box::new(Messages::of(source, false)?),
+            Choice::RrChannelStd => Box::new(Messages::of(source, true)?),
             Choice::Reprise => Box::new(Processes::find()?),
         })
+    }
+
+    /// The name of its engine.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Choice::Auto | Choice::RrChannel => messages::NAME,
+            Choice::RrChannelStd => messages::NAME_WITH_STD,
+            Choice::Reprise => processes::NAME,
+        }
     }
 
     /// The engine of this name.
@@ -132,12 +159,8 @@ impl Choice {
     /// # Errors
     /// If there is none.
     pub fn named(name: &str) -> anyhow::Result<Choice> {
-        let found = [
-            ("rr-channel", Choice::RrChannel),
-            ("reprise", Choice::Reprise),
-        ];
-        let found = found.into_iter().find(|(known, _)| *known == name);
-        ensure!(found.is_some(), "there is no engine `{name}`");
-        Ok(found.map_or(Choice::RrChannel, |(_, choice)| choice))
+        let known = [Choice::RrChannel, Choice::RrChannelStd, Choice::Reprise];
+        let found = known.into_iter().find(|choice| choice.name() == name);
+        found.with_context(|| format!("there is no engine `{name}`"))
     }
 }

@@ -14,6 +14,9 @@ pub(crate) struct Processes {
     pub(crate) program: PathBuf,
 }
 
+/// The name of the engine.
+pub(super) const NAME: &str = "reprise";
+
 /// Exit statuses of `reprise replay` that are not the test's.
 const OWN: [i32; 3] = [123, 124, 125];
 
@@ -55,7 +58,7 @@ impl Processes {
 
 impl Engine for Processes {
     fn name(&self) -> &'static str {
-        "reprise"
+        NAME
     }
 
     fn tests(&self, source: &Source, search: Search<'_>) -> anyhow::Result<Vec<Test>> {
@@ -67,8 +70,12 @@ impl Engine for Processes {
         Ok(())
     }
 
-    fn record(&self, test: &Test, into: &Path, _: RecordOptions) -> Job {
-        let mut job = self.call(test, &["record", "--quiet", "--output"], into);
+    fn record(&self, test: &Test, into: &Path, how: RecordOptions) -> Job {
+        let chaos = how.chaos.map(|seed| format!("--chaos={seed}"));
+        let mut args = vec!["record", "--quiet"];
+        args.extend(chaos.as_deref());
+        args.push("--output");
+        let mut job = self.call(test, &args, into);
         job.args
             .extend(["--".into(), test.job.program.clone().into()]);
         job.args.extend(test.job.args.iter().cloned());

@@ -105,6 +105,7 @@ mod tests {
             beside_seconds: None,
             p: None,
             tamed: None,
+            disturbed: None,
             outputs: output.split_terminator('|').map(str::to_owned).collect(),
         };
         let summary = Summary {

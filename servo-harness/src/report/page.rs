@@ -4,6 +4,7 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 use super::figures;
 use crate::report::summary::{Row, Stats, Summary, seconds};
+use crate::store::journal::Disturbed;
 
 /// In a figure, at most so many tests.
 const DRAWN: usize = 120;
@@ -162,7 +163,6 @@ fn line(row: &Row) -> Markup {
         format!("{}, {} bytes", tamed.engine, tamed.bytes)
     });
     let p = row.p.map_or_else(String::new, |p| format!("{p:.1e}"));
-    let problem = row.tamed.as_ref().and_then(|tamed| tamed.problem.as_ref());
     html! {
         tr {
             td { (row.test) }
@@ -180,8 +180,8 @@ fn line(row: &Row) -> Markup {
                 td {}
             }
         }
-        @if let Some(problem) = problem {
-            tr { td colspan=(COLUMNS.len()) { (problem) } }
+        @for line in row.disturbed.iter().flat_map(Disturbed::lines).chain(row.engines()) {
+            tr { td colspan=(COLUMNS.len()) { (line) } }
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::model::fisher::{Split, fisher_exact};
 use crate::model::outcome::{Counts, Outcome};
 use crate::model::wilson::Confidence;
 use crate::source::Test;
-use crate::store::journal::{Phase, Record, Run, Tamed};
+use crate::store::journal::{Disturbed, Phase, Record, Run, Tamed};
 
 /// A test's runs in a phase, or several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -119,6 +119,9 @@ pub struct Row {
     /// The recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tamed: Option<Tamed>,
+    /// What is known of it if it passes alone and fails in one process with others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub disturbed: Option<Disturbed>,
     /// The output of the first runs that were not as expected.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub outputs: Vec<String>,
@@ -141,6 +144,24 @@ impl Row {
     /// Whether no run of the test is unexpected: plain ones, or replays where there are some.
     pub fn is_settled(&self) -> bool {
         matches!(self.verdict(), "stable" | "cured" | "perhaps cured")
+    }
+
+    /// The engines that do not cure the test, with the reason, and the one that does if it was
+    /// not the first: a line for each.
+    pub fn engines(&self) -> Vec<String> {
+        let Some(tamed) = &self.tamed else {
+            return Vec::new();
+        };
+        let tried = tamed.tried.iter().map(|tried| (&tried.engine, &tried.why));
+        let last = tamed.problem.iter().map(|why| (&tamed.engine, why));
+        let failed = tried.chain(last.filter(|_| tamed.artefact.is_none()));
+        let mut lines: Vec<String> = failed
+            .map(|(engine, why)| format!("not by {engine}: {why}"))
+            .collect();
+        if tamed.artefact.is_some() && !tamed.tried.is_empty() {
+            lines.push(format!("by {}", tamed.engine));
+        }
+        lines
     }
 
     /// The verdict on the test.
@@ -167,6 +188,7 @@ impl Row {
             },
             _ if plain.runs == 0 => "not run",
             _ if plain.is_flaky() => "intermittent",
+            _ if plain.expected == plain.runs && self.disturbed.is_some() => "fails beside others",
             _ if plain.expected == plain.runs => "stable",
             _ => "always fails",
         }
@@ -194,13 +216,17 @@ impl Summary {
     ) -> Summary {
         let mut by_test: BTreeMap<&str, Vec<&Run>> = BTreeMap::new();
         let mut tamed: BTreeMap<&str, &Tamed> = BTreeMap::new();
+        let mut disturbed: BTreeMap<&str, &Disturbed> = BTreeMap::new();
         for record in records {
             match record {
                 Record::Run(run) => by_test.entry(&run.test).or_default().push(run),
                 Record::Tamed(found) => {
                     tamed.insert(&found.test, found);
                 }
-                Record::Journal { .. } => {}
+                Record::Disturbed(found) => {
+                    disturbed.insert(&found.test, found);
+                }
+                Record::Journal { .. } | Record::Together(_) => {}
             }
         }
         let row = |(name, subject): (&str, Option<&str>)| {
@@ -228,6 +254,10 @@ impl Summary {
                 beside_seconds: (beside.runs > 0).then_some(beside.median_seconds),
                 p: None,
                 outputs: outputs.collect(),
+                disturbed: disturbed
+                    .get(name)
+                    .filter(|found| subject.is_none_or(|subject| found.subject == subject))
+                    .map(|found| Disturbed::clone(found)),
                 tamed: tamed.cloned(),
             }
         };
@@ -277,6 +307,12 @@ impl Summary {
             if let Some(replay) = &row.replay {
                 let p = row.p.map_or_else(String::new, |p| format!("p = {p:.2e}"));
                 line(out, width, "    in replay", replay, &p)?;
+            }
+            for line in row.disturbed.iter().flat_map(Disturbed::lines) {
+                writeln!(out, "    {line}")?;
+            }
+            for line in row.engines() {
+                writeln!(out, "    {line}")?;
             }
         }
         let stable = self
@@ -388,6 +424,7 @@ mod tests {
             events: 0,
             attempts: 1,
             problem: None,
+            tried: Vec::new(),
         })
     }
 

@@ -2,25 +2,43 @@
 
 use std::collections::VecDeque;
 
-/// So much is kept of each of the two.
-const HALF: usize = 16 * 1024;
+/// So much is kept of each of the two, in bytes, if nothing else is asked for.
+pub(super) const HALF: usize = 16 * 1024;
 
 /// Output, of which the middle is dropped when it gets long.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Captured {
+    /// The most that is kept of each end, in bytes.
+    half: usize,
     head: Vec<u8>,
     tail: VecDeque<u8>,
     total: u64,
 }
 
+impl Default for Captured {
+    fn default() -> Self {
+        Captured::keeping(HALF)
+    }
+}
+
 impl Captured {
+    /// Nothing so far. Of each end so much is kept, in bytes.
+    pub const fn keeping(half: usize) -> Self {
+        Captured {
+            half,
+            head: Vec::new(),
+            tail: VecDeque::new(),
+            total: 0,
+        }
+    }
+
     /// Takes more output in.
     pub fn push(&mut self, bytes: &[u8]) {
         self.total += bytes.len() as u64;
-        let (head, rest) = bytes.split_at(bytes.len().min(HALF - self.head.len()));
+        let (head, rest) = bytes.split_at(bytes.len().min(self.half - self.head.len()));
         self.head.extend_from_slice(head);
-        let rest = &rest[rest.len().saturating_sub(HALF)..];
-        let excess = (self.tail.len() + rest.len()).saturating_sub(HALF);
+        let rest = &rest[rest.len().saturating_sub(self.half)..];
+        let excess = (self.tail.len() + rest.len()).saturating_sub(self.half);
         self.tail.drain(..excess);
         self.tail.extend(rest);
     }

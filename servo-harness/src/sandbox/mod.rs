@@ -273,7 +273,15 @@ impl Sandbox {
     /// If this program cannot be started again, or the kernel refuses what it hardly ever
     /// refuses.
     pub fn run(&self, job: &Job, interrupt: &Interrupt) -> io::Result<Ran> {
-        self.run_with(job, interrupt, Stdio::piped)
+        self.run_with(job, interrupt, Stdio::piped, capture::HALF)
+    }
+
+    /// The same, with more of its output: so much of each end, in bytes.
+    ///
+    /// # Errors
+    /// As [`run`](Sandbox::run).
+    pub fn run_keeping(&self, job: &Job, interrupt: &Interrupt, half: usize) -> io::Result<Ran> {
+        self.run_with(job, interrupt, Stdio::piped, half)
     }
 
     /// The same, with this process's output for the job.
@@ -281,10 +289,16 @@ impl Sandbox {
     /// # Errors
     /// As [`run`](Sandbox::run).
     pub fn run_in_sight(&self, job: &Job, interrupt: &Interrupt) -> io::Result<Ran> {
-        self.run_with(job, interrupt, Stdio::inherit)
+        self.run_with(job, interrupt, Stdio::inherit, capture::HALF)
     }
 
-    fn run_with(&self, job: &Job, interrupt: &Interrupt, output: fn() -> Stdio) -> io::Result<Ran> {
+    fn run_with(
+        &self,
+        job: &Job,
+        interrupt: &Interrupt,
+        output: fn() -> Stdio,
+        half: usize,
+    ) -> io::Result<Ran> {
         let (ours, theirs) = UnixStream::pair()?;
         let mut command = Command::new("/proc/self/exe");
         command
@@ -312,7 +326,7 @@ impl Sandbox {
         };
         // It holds the other end of the socket.
         drop(command);
-        let ran = Watched::new(&mut child, ours, self.limit)?.until_its_end(interrupt);
+        let ran = Watched::new(&mut child, ours, self.limit, half)?.until_its_end(interrupt);
         if ran.is_err() {
             let _ = child.kill();
         }
@@ -346,7 +360,12 @@ struct Watched<'a> {
 }
 
 impl<'a> Watched<'a> {
-    fn new(child: &'a mut Child, socket: UnixStream, limit: Duration) -> io::Result<Self> {
+    fn new(
+        child: &'a mut Child,
+        socket: UnixStream,
+        limit: Duration,
+        half: usize,
+    ) -> io::Result<Self> {
         socket.set_nonblocking(true)?;
         for fd in [
             child.stdout.as_ref().map(AsFd::as_fd),
@@ -360,8 +379,8 @@ impl<'a> Watched<'a> {
         Ok(Watched {
             child,
             socket,
-            stdout: Captured::default(),
-            stderr: Captured::default(),
+            stdout: Captured::keeping(half),
+            stderr: Captured::keeping(half),
             start: Instant::now(),
             deadline: Instant::now() + limit,
             told: None,

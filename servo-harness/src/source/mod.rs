@@ -36,6 +36,21 @@ pub struct Test {
     pub expected: Expected,
     /// How many times the usual time it may take.
     pub patience: u32,
+    /// The executable that runs it in one process with others, if there is one.
+    pub executable: Option<Executable>,
+}
+
+/// An executable of Rust's test harness, and a test in it.
+#[derive(Debug, Clone)]
+pub struct Executable {
+    /// The executable, with arguments for all of its tests.
+    pub job: Job,
+    /// The digest of both.
+    pub subject: String,
+    /// The test's name among them.
+    pub name: String,
+    /// How many of its tests run at the same time, if the user says so.
+    pub threads: Option<usize>,
 }
 
 /// The expectation of a suite for a test.
@@ -167,6 +182,11 @@ impl Source {
         }
     }
 
+    /// Whether cargo or nextest builds the tests.
+    pub(crate) fn is_of_cargo(&self) -> bool {
+        self.of_cargo().or_else(|| self.of_nextest()).is_some()
+    }
+
     const fn is_plain(&self) -> bool {
         self.tests.is_none() && self.manifest.is_none() && !self.executable
     }
@@ -234,6 +254,7 @@ impl Source {
             job,
             expected: Expected::Success,
             patience: 1,
+            executable: None,
         })
     }
 
@@ -288,6 +309,7 @@ impl Source {
                 job,
                 expected: entry.expected,
                 patience: entry.patience,
+                executable: None,
             });
         }
         Ok(tests)
@@ -369,22 +391,47 @@ fn libtest(
         let marked = list(&[args, &["--ignored".to_owned()]].concat())?;
         names.retain(|name| !marked.contains(name));
     }
+    let mut whole = job.clone();
+    if ignored {
+        whole.args.push("--include-ignored".into());
+    }
+    let whole_subject = subject(digests, &whole)?;
+    let threads = threads(args);
     let mut tests = Vec::new();
     for name in names {
         let mut job = job.clone();
         job.args = vec![name.clone().into(), "--exact".into(), "--nocapture".into()];
-        if ignored {
-            job.args.push("--include-ignored".into());
-        }
+        job.args.extend(whole.args.iter().cloned());
         tests.push(Test {
             name: format!("{prefix}{name}"),
             subject: subject(digests, &job)?,
             job,
             expected: Expected::Success,
             patience: 1,
+            executable: Some(Executable {
+                job: whole.clone(),
+                subject: whole_subject.clone(),
+                name,
+                threads,
+            }),
         });
     }
     Ok(tests)
+}
+
+/// How many tests at the same time the user wants, by options or else the environment.
+fn threads(args: &[String]) -> Option<usize> {
+    const OPTION: &str = "--test-threads";
+    let with_equals = args
+        .iter()
+        .find_map(|arg| arg.strip_prefix(OPTION)?.strip_prefix('='));
+    let apart = || {
+        let at = args.iter().position(|arg| arg == OPTION)?;
+        args.get(at + 1).map(String::as_str)
+    };
+    let given = with_equals.or_else(apart).map(str::to_owned);
+    let given = given.or_else(|| std::env::var("RUST_TEST_THREADS").ok());
+    given?.parse().ok()
 }
 
 /// The program as a path that holds in any directory.

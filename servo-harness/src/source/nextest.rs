@@ -88,6 +88,8 @@ fn parse(json: &[u8]) -> anyhow::Result<Vec<Test>> {
                 job,
                 expected: Expected::Success,
                 patience: 1,
+                // Nextest has a process for each.
+                executable: None,
             });
         }
     }

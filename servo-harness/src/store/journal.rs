@@ -18,7 +18,7 @@ use xxhash_rust::xxh3::xxh3_64;
 use crate::model::outcome::{Counts, Outcome};
 
 /// The number of the format.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// When a run was made.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -59,6 +59,10 @@ pub enum Record {
     Run(Run),
     /// A recording that was made of a test.
     Tamed(Tamed),
+    /// A run of many tests in one process.
+    Together(Together),
+    /// What is known of a test that fails in such runs.
+    Disturbed(Disturbed),
 }
 
 /// A run of a test.
@@ -109,6 +113,71 @@ pub struct Tamed {
     pub attempts: u32,
     /// Why there is none, or what is known against it.
     pub problem: Option<String>,
+    /// The engines that were tried before this one.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tried: Vec<Tried>,
+}
+
+/// An engine that does not cure a test.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Tried {
+    /// The engine's name.
+    pub engine: String,
+    /// Why it does not.
+    pub why: String,
+}
+
+/// How the tests of an executable are run in one process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Order {
+    /// So many at the same time.
+    pub threads: usize,
+    /// In this random order, or else by name.
+    pub seed: Option<u64>,
+}
+
+/// A run of an executable's tests in one process.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Together {
+    /// The digest of the executable and of the tests.
+    pub subject: String,
+    /// How they were run.
+    pub order: Order,
+    /// The tests that failed, or did not end when the process did.
+    pub failed: Vec<String>,
+}
+
+/// A test that fails in the same process as others.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Disturbed {
+    /// The test's name.
+    pub test: String,
+    /// The digest of what was run.
+    pub subject: String,
+    /// Runs of all tests in one process in which it failed, and all.
+    pub failed: (u64, u64),
+    /// Few others beside which it fails; empty if they were not found.
+    pub beside: Vec<String>,
+    /// Why they were not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub why: Option<String>,
+    /// The command with which it fails sometimes.
+    pub command: String,
+}
+
+impl Disturbed {
+    /// What is known, for people: a few lines.
+    pub fn lines(&self) -> [String; 2] {
+        let (failed, runs) = self.failed;
+        let beside = match &self.why {
+            None => format!("fails beside {}", self.beside.join(" and ")),
+            Some(why) => format!("fails beside others ({why})"),
+        };
+        [
+            format!("{beside}; in {failed} of {runs} runs of all tests in one process"),
+            format!("try: {}", self.command),
+        ]
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it so")]

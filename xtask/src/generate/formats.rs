@@ -166,7 +166,13 @@ const HISTORY: &[(&str, &[(u32, &str)])] = &[
     ),
     (
         "journal of `servo-harness`",
-        &[(2, "plain runs beside replays")],
+        &[
+            (2, "plain runs beside replays"),
+            (
+                3,
+                "tests that fail beside others, and engines that were tried",
+            ),
+        ],
     ),
 ];
 
