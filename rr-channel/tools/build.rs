@@ -27,6 +27,13 @@ fn main() -> io::Result<()> {
             let _ = writeln!(code, "    ({carried:?}, include_str!({source:?})),");
         }
     }
+    let script = tools.join("../core/build.rs");
+    println!("cargo::rerun-if-changed={}", script.display());
+    let source = fs::canonicalize(script)?;
+    let _ = writeln!(
+        code,
+        "    (\"rr-channel-core/build.rs\", include_str!({source:?})),"
+    );
     code += "]\n";
     let out = PathBuf::from(env::var_os("OUT_DIR").unwrap_or_default());
     fs::write(out.join("sources.rs"), code)

@@ -18,9 +18,9 @@ use rr_channel_log::{Op, Outcome};
 use super::{MutexGuard, RawMutex};
 use crate::raw_locks::{Count, acquire, after, log};
 use rr_channel_core::engine::chaos;
-use rr_channel_core::engine::clock;
 use rr_channel_core::engine::replay::{Native, Woken};
 use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::engine::shown;
 use rr_channel_core::engine::signal::{LastSignal, Signal};
 use rr_channel_core::platform::apart::apart;
 
@@ -215,7 +215,7 @@ impl Condvar {
                     // SAFETY: the caller's guard says that it holds the mutex.
                     unsafe { mutex.raw.unlock() };
                     let native = deadline.map_or(Native::Block, |deadline| {
-                        Native::Until(clock::to_real(deadline))
+                        Native::Until(shown::to_real(deadline))
                     });
                     let woken = engine.wake(waking, native);
                     acquire(&mutex.order, Op::Relock, Count::Took, || mutex.raw.lock());
@@ -255,7 +255,7 @@ impl Condvar {
                 || mutex.raw.unlock(),
                 |_, _| {},
                 DEFAULT_PARK_TOKEN,
-                deadline.map(clock::to_real),
+                deadline.map(shown::to_real),
             )
         });
         self.waiters.fetch_sub(1, Ordering::Relaxed);

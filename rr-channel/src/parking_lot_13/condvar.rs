@@ -17,9 +17,9 @@ use super::RawMutex;
 use super::mutex::Acquired;
 use crate::raw_locks::{Count, acquire, after, log};
 use rr_channel_core::engine::chaos;
-use rr_channel_core::engine::clock;
 use rr_channel_core::engine::replay::{Native, Woken};
 use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::engine::shown;
 use rr_channel_core::engine::signal::{LastSignal, Signal};
 use rr_channel_core::platform::apart::apart;
 
@@ -74,7 +74,7 @@ impl RawCondvar {
                 // SAFETY: as above.
                 unsafe {
                     self.raw
-                        .wait_until(&mutex.raw, guard, &clock::to_real(deadline))
+                        .wait_until(&mutex.raw, guard, &shown::to_real(deadline))
                 }
             }),
         };
@@ -91,7 +91,7 @@ impl RawCondvar {
                     // SAFETY: the caller's promise; it is locked again below.
                     unsafe { mutex.raw.unlock(mem::take(guard)) };
                     let native = deadline.map_or(Native::Block, |deadline| {
-                        Native::Until(clock::to_real(deadline))
+                        Native::Until(shown::to_real(deadline))
                     });
                     let woken = engine.wake(waking, native);
                     *guard = acquire(&mutex.order, Op::Relock, Count::Took, || mutex.raw.lock());

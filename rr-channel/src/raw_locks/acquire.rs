@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rr_channel_log::{Event, Op, Outcome};
 
 use rr_channel_core::engine::chaos;
-use rr_channel_core::engine::clock;
 use rr_channel_core::engine::context;
 use rr_channel_core::engine::order::Order;
 use rr_channel_core::engine::replay::{self, Turn};
 use rr_channel_core::engine::session::{Session, session};
+use rr_channel_core::engine::shown;
 use rr_channel_core::platform::apart::apart;
 use rr_channel_core::platform::clock as real_clock;
 
@@ -94,7 +94,7 @@ pub(crate) fn attempt<G>(
                 // Not before its time, which the program may look at.
                 if let Some(deadline) = deadline.filter(|_| !replay::is_fast()) {
                     let left =
-                        clock::to_real(deadline).saturating_duration_since(real_clock::now());
+                        shown::to_real(deadline).saturating_duration_since(real_clock::now());
                     thread::sleep(left);
                 }
                 None
@@ -144,5 +144,5 @@ pub(crate) fn log(op: Op, outcome: Outcome) {
 
 /// When so much time has passed, as the program sees it; `None` if that cannot be represented.
 pub(crate) fn after(timeout: Duration) -> Option<Instant> {
-    clock::to_shown(real_clock::now()).checked_add(timeout)
+    shown::to_shown(real_clock::now()).checked_add(timeout)
 }

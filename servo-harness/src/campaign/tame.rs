@@ -154,6 +154,9 @@ impl Recorder<'_> {
                 let test = test.name.clone();
                 return Err(NotWritten { test, why }.into());
             }
+            if let Some(why) = self.engine.refused(&ran) {
+                return Ok(Attempt::Failed(why, *attempts));
+            }
             match test.expected.outcome_of(&ran.ending) {
                 _ if ran.ending == Ending::Interrupted => return Ok(Attempt::Interrupted),
                 None => anyhow::bail!("{} cannot be recorded: {:?}", test.name, ran.ending),

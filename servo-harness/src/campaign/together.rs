@@ -7,12 +7,14 @@
 //! (delta debugging: Zeller and Hildebrandt, Simplifying and Isolating Failure-Inducing Input, 2002).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::time::Duration;
+use std::path::Path;
+use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use serde::Deserialize;
 
 use super::runs::{CampaignContext, Ended, Settings};
+use crate::model::fisher::{Split, fisher_exact};
 use crate::model::outcome::Outcome;
 use crate::platform::load::processors;
 use crate::platform::lock::lock;
@@ -25,10 +27,18 @@ const OUTPUT: usize = 16 << 20;
 /// Runs for one question, as a failure does not come each time; with one thread only the order
 /// differs.
 const TRIES: u64 = 6;
-/// Runs for one test, at most.
+/// Runs alone and beside others, at most, until it is proven that the others matter.
+const MOST_PROOFS: u64 = 40;
+/// The search for one test ends after so many runs, or when it has taken so long.
 const MOST_RUNS: u64 = 150;
+const LONGEST: Duration = Duration::from_secs(600);
+/// More others than this are no answer.
+const MOST_OTHERS: usize = 4;
 /// Tests of an executable for which others are looked for, at most.
 const MOST_TESTS: usize = 8;
+/// The error probability (Fisher's test) below which a difference is no chance: it is looked at
+/// after each run.
+const SIGNIFICANT: f64 = 0.01;
 
 /// Runs executables of these tests that many times each, and looks into what fails.
 ///
@@ -68,16 +78,18 @@ struct Member<'a> {
     executable: &'a Executable,
 }
 
-/// The digest of an executable and of these of its tests.
+/// The digest of an executable, of these of its tests, and of how many run at the same time.
 fn digest(members: &[Member<'_>]) -> String {
     let mut hasher = blake3::Hasher::new();
     for member in members {
         hasher.update(member.test.subject.as_bytes());
+        let threads = member.executable.threads.unwrap_or(0) as u64;
+        hasher.update(&threads.to_le_bytes());
     }
     hasher.finalize().to_hex()[..16].to_owned()
 }
 
-/// What an executable says of a test.
+/// A report of an executable about a test.
 #[derive(Debug, Deserialize)]
 struct Said {
     #[serde(rename = "type")]
@@ -120,13 +132,13 @@ impl Seen {
 /// The tests of an executable.
 struct Group<'a> {
     members: Vec<Member<'a>>,
-    /// The digest of the executable and the tests.
+    /// The digest of all that.
     subject: String,
     settings: &'a Settings,
     context: &'a CampaignContext<'a>,
 }
 
-impl Group<'_> {
+impl<'a> Group<'a> {
     fn run(&self, times: u64) -> anyhow::Result<Ended> {
         let mut known = self.known();
         for number in known.len() as u64..times {
@@ -139,8 +151,8 @@ impl Group<'_> {
                 return Ok(Ended::Interrupted);
             };
             if seen.begun.is_empty() {
-                // Not Rust's own test harness.
-                return Ok(Ended::Whole);
+                // Not Rust's own test harness, or an older one.
+                break;
             }
             let together = Together {
                 subject: self.subject.clone(),
@@ -155,35 +167,40 @@ impl Group<'_> {
             let name = &member.executable.name;
             let failed = known.iter().filter(|run| run.failed.contains(name));
             let orders: Vec<Order> = failed.map(|run| run.order).collect();
-            let Some(order) = orders.iter().min_by_key(|order| order.threads) else {
-                continue;
-            };
-            if !self.passes_alone(member) || self.is_explained(member, orders.len(), known.len()) {
+            let failed = (orders.len() as u64, known.len() as u64);
+            if !self.passes_alone(member) || self.is_known(member, failed) {
                 continue;
             }
-            looked_for += 1;
-            let found = match looked_for <= MOST_TESTS {
-                true => self.disturbers(member, *order)?,
-                false => Found::Nothing("others were not looked for".to_owned(), *order),
+            let found = match orders.iter().min_by_key(|order| order.threads) {
+                Some(_) if looked_for == MOST_TESTS => Found::Nothing(format!(
+                    "others are looked for {MOST_TESTS} tests at a time only"
+                )),
+                Some(order) => {
+                    looked_for += 1;
+                    self.disturbers(member, *order)?
+                }
+                // It did, in another form of these tests.
+                None => Found::Nothing(String::new()),
             };
-            let (beside, why, order) = match found {
-                Found::Interrupted => return Ok(Ended::Interrupted),
-                Found::Alone => continue,
-                Found::Beside(beside, order) => (beside, None, order),
-                Found::Nothing(why, order) => (Vec::new(), Some(why), order),
-            };
-            let all = match beside.is_empty() {
-                true => self.members.clone(),
-                false => beside.iter().copied().chain([*member]).collect(),
-            };
-            let disturbed = Disturbed {
+            let mut disturbed = Disturbed {
                 test: member.test.name.clone(),
                 subject: member.test.subject.clone(),
-                failed: (orders.len() as u64, known.len() as u64),
-                beside: beside.iter().map(|other| other.test.name.clone()).collect(),
-                why,
-                command: self.command(&all, order),
+                group: self.subject.clone(),
+                failed,
+                beside: Vec::new(),
+                why: None,
+                command: None,
             };
+            match found {
+                Found::Interrupted => return Ok(Ended::Interrupted),
+                Found::Nothing(why) => disturbed.why = Some(why),
+                Found::Beside(others, order) => {
+                    let names = others.iter().map(|other| other.test.name.clone());
+                    disturbed.beside = names.collect();
+                    let all: Vec<Member<'_>> = others.into_iter().chain([*member]).collect();
+                    disturbed.command = Some(command(&all, order));
+                }
+            }
             lock(self.context.results).add(Record::Disturbed(disturbed))?;
         }
         Ok(Ended::Whole)
@@ -207,16 +224,17 @@ impl Group<'_> {
         counts.total() > 0 && counts.of(Outcome::Expected) == counts.total()
     }
 
-    /// Whether it is written down already what is known of a test.
-    fn is_explained(&self, member: &Member<'_>, failed: usize, runs: usize) -> bool {
+    /// Whether it is written down already what is known of a test that failed so often.
+    fn is_known(&self, member: &Member<'_>, failed: (u64, u64)) -> bool {
         let results = lock(self.context.results);
-        results.records.iter().any(|record| match record {
-            Record::Disturbed(known) => {
-                known.test == member.test.name
-                    && known.subject == member.test.subject
-                    && known.failed == (failed as u64, runs as u64)
-            }
-            _ => false,
+        let mut records = results.records.iter().rev();
+        let last = records.find_map(|record| match record {
+            Record::Disturbed(known) if known.test == member.test.name => Some(known),
+            _ => None,
+        });
+        let last = last.filter(|known| known.subject == member.test.subject);
+        last.map_or(failed.0 == 0, |known| {
+            known.group == self.subject && known.failed == failed
         })
     }
 
@@ -279,84 +297,86 @@ impl Group<'_> {
         Some(job.with("RUSTC_BOOTSTRAP", "1"))
     }
 
-    /// The command for people that runs these tests.
-    fn command(&self, members: &[Member<'_>], order: Order) -> String {
-        let Some(member) = members.first() else {
-            return String::new();
-        };
-        let job = &member.executable.job;
-        let mut words = Vec::new();
-        if order.seed.is_some() {
-            words.push("RUSTC_BOOTSTRAP=1".to_owned());
-        }
-        words.push(job.program.display().to_string());
-        words.extend(
-            job.args
-                .iter()
-                .map(|arg| arg.to_string_lossy().into_owned()),
-        );
-        if members.len() < self.members.len() {
-            words.push("--exact".to_owned());
-            words.extend(members.iter().map(|member| member.executable.name.clone()));
-        }
-        words.push(format!("--test-threads={}", order.threads));
-        if let Some(seed) = order.seed {
-            words.extend([
-                "-Zunstable-options".to_owned(),
-                format!("--shuffle-seed={seed}"),
-            ]);
-        }
-        words.join(" ")
-    }
-
     /// Looks for few other tests beside which a test fails.
-    fn disturbers(&self, member: &Member<'_>, order: Order) -> anyhow::Result<Found<'_>> {
+    fn disturbers(&self, member: &Member<'a>, order: Order) -> anyhow::Result<Found<'a>> {
+        let others = self.members.iter();
+        let others: Vec<Member<'_>> = others
+            .filter(|other| other.test.name != member.test.name)
+            .copied()
+            .collect();
         let mut search = Search {
             group: self,
             member,
             order,
             runs: 0,
+            until: Instant::now() + LONGEST,
         };
-        match search.fails(&[], 2 * TRIES)? {
-            None => return Ok(Found::Interrupted),
-            Some(None) => {}
-            Some(Some(_)) => return Ok(Found::Alone),
-        }
-        let others = self.members.iter();
-        let mut others: Vec<Member<'_>> = others
-            .filter(|other| other.test.name != member.test.name)
-            .copied()
-            .collect();
-        let mut fails_in = match search.fails(&others, 2 * TRIES)? {
-            None => return Ok(Found::Interrupted),
-            Some(Some(order)) => order,
-            Some(None) => {
-                let why = format!("it did not fail again in {} runs", 2 * TRIES);
-                return Ok(Found::Nothing(why, order));
+        let Some(others) = search.narrowed(others)? else {
+            return Ok(Found::Interrupted);
+        };
+        match others {
+            Narrowed::Never => {
+                let tries = 2 * TRIES;
+                Ok(Found::Nothing(format!("and in none of {tries} later ones")))
             }
+            Narrowed::To(others, order) if others.len() <= MOST_OTHERS => {
+                search.order = order;
+                search.proof(others)
+            }
+            Narrowed::To(others, _) => {
+                let count = others.len();
+                Ok(Found::Nothing(format!(
+                    "beside {count} others, which could not be narrowed down"
+                )))
+            }
+        }
+    }
+}
+
+/// The result of a search for the others beside which a test fails.
+enum Found<'a> {
+    /// These others, and the order in which it fails beside them.
+    Beside(Vec<Member<'a>>, Order),
+    /// No proof, and what is known.
+    Nothing(String),
+    Interrupted,
+}
+
+/// Others beside which a test failed.
+enum Narrowed<'a> {
+    To(Vec<Member<'a>>, Order),
+    /// It did not fail again beside all of them.
+    Never,
+}
+
+struct Search<'a, 'm> {
+    group: &'m Group<'a>,
+    member: &'m Member<'a>,
+    order: Order,
+    /// Runs so far.
+    runs: u64,
+    /// When the search ends.
+    until: Instant,
+}
+
+impl<'a> Search<'a, '_> {
+    /// Fewer and fewer of these others beside which the test fails in some of the runs; `None` if it
+    /// was interrupted.
+    fn narrowed(&mut self, mut others: Vec<Member<'a>>) -> anyhow::Result<Option<Narrowed<'a>>> {
+        let mut fails_in = match self.fails(&others, 2 * TRIES)? {
+            None => return Ok(None),
+            Some(None) => return Ok(Some(Narrowed::Never)),
+            Some(Some(order)) => order,
         };
         let mut parts = 2;
-        while others.len() > 1 && search.runs < MOST_RUNS {
-            let size = others.len().div_ceil(parts);
-            let chunks = others.chunks(size).enumerate();
-            let rest = |at: usize| {
-                let kept = others
-                    .chunks(size)
-                    .enumerate()
-                    .filter(|(other, _)| *other != at);
-                kept.flat_map(|(_, chunk)| chunk.iter().copied()).collect()
-            };
-            let ones = others.chunks(size).map(<[_]>::to_vec);
-            // Of two parts, each is what the other leaves.
-            let all_but_one = chunks.map(|(at, _)| rest(at)).filter(|_| parts > 2);
-            let candidates: Vec<(Vec<Member<'_>>, usize)> = ones
-                .map(|part| (part, 2))
-                .chain(all_but_one.map(|part| (part, (parts - 1).max(2))))
-                .collect();
+        while others.len() > 1 {
             let mut smaller = None;
-            for (part, then) in candidates {
-                match search.fails(&part, TRIES)? {
-                    None => return Ok(Found::Interrupted),
+            for (part, then) in candidates(&others, parts) {
+                if self.is_over() {
+                    break;
+                }
+                match self.fails(&part, TRIES)? {
+                    None => return Ok(None),
                     Some(None) => {}
                     Some(Some(order)) => {
                         smaller = Some((part, then, order));
@@ -366,39 +386,50 @@ impl Group<'_> {
             }
             match smaller {
                 Some((part, then, order)) => (others, parts, fails_in) = (part, then, order),
-                None if parts >= others.len() => break,
+                None if parts >= others.len() || self.is_over() => break,
                 None => parts = (2 * parts).min(others.len()),
             }
         }
-        Ok(Found::Beside(others, fails_in))
+        Ok(Some(Narrowed::To(others, fails_in)))
     }
-}
 
-/// What was found about a test that fails beside others.
-enum Found<'a> {
-    /// These others, and the order in which it fails beside them.
-    Beside(Vec<Member<'a>>, Order),
-    /// It fails without them, too.
-    Alone,
-    /// Nothing, and why.
-    Nothing(String, Order),
-    Interrupted,
-}
+    fn is_over(&self) -> bool {
+        self.runs >= MOST_RUNS || Instant::now() >= self.until
+    }
 
-struct Search<'a> {
-    group: &'a Group<'a>,
-    member: &'a Member<'a>,
-    order: Order,
-    /// Runs so far.
-    runs: u64,
-}
+    /// Runs the test alone and beside these others in turn, until it is proven that it fails more
+    /// often beside them, or has to be given up.
+    fn proof(&mut self, others: Vec<Member<'a>>) -> anyhow::Result<Found<'a>> {
+        let (mut alone, mut beside) = (Split { yes: 0, no: 0 }, Split { yes: 0, no: 0 });
+        for _ in 0..MOST_PROOFS {
+            for (split, others) in [(&mut alone, &[][..]), (&mut beside, &others[..])] {
+                match self.fails(others, 1)? {
+                    None => return Ok(Found::Interrupted),
+                    Some(None) => split.no += 1,
+                    Some(Some(_)) => split.yes += 1,
+                }
+            }
+            let is_more = beside.yes > alone.yes;
+            if is_more && fisher_exact(alone, beside) < SIGNIFICANT {
+                return Ok(Found::Beside(others, self.order));
+            }
+        }
+        let names: Vec<&str> = others
+            .iter()
+            .map(|other| other.test.name.as_str())
+            .collect();
+        let (alone, beside) = (alone.yes, beside.yes);
+        Ok(Found::Nothing(format!(
+            "later it failed in {alone} of {MOST_PROOFS} runs alone, and in {beside} beside {}",
+            names.join(" and ")
+        )))
+    }
 
-impl Search<'_> {
     /// The order in which the test fails beside these others in one of so many runs, if it does;
     /// `None` if it was interrupted.
     fn fails(
         &mut self,
-        others: &[Member<'_>],
+        others: &[Member<'a>],
         tries: u64,
     ) -> anyhow::Result<Option<Option<Order>>> {
         let members: Vec<Member<'_>> = others.iter().copied().chain([*self.member]).collect();
@@ -423,7 +454,68 @@ impl Search<'_> {
     }
 }
 
-/// How the tests are run for the time of this number, from 0, if the user wants so many threads.
+/// Each of so many parts of these tests, and all but each, with the number of parts to go on with.
+fn candidates<'a>(others: &[Member<'a>], parts: usize) -> Vec<(Vec<Member<'a>>, usize)> {
+    let size = others.len().div_ceil(parts);
+    let chunks = || others.chunks(size).enumerate();
+    let all_but = |left_out: usize| {
+        let kept = chunks().filter(|(at, _)| *at != left_out);
+        kept.flat_map(|(_, chunk)| chunk.iter().copied()).collect()
+    };
+    let ones = chunks().map(|(_, chunk)| (chunk.to_vec(), 2));
+    // Of two parts, each is what the other leaves.
+    let rests = chunks().filter(|_| parts > 2);
+    let rests = rests.map(|(at, _)| (all_but(at), (parts - 1).max(2)));
+    ones.chain(rests).collect()
+}
+
+/// The command for people that runs these tests.
+fn command(members: &[Member<'_>], order: Order) -> String {
+    let Some(member) = members.first() else {
+        return String::new();
+    };
+    let job = &member.executable.job;
+    let mut words = Vec::new();
+    words.push(job.program.display().to_string());
+    words.extend(
+        job.args
+            .iter()
+            .map(|arg| arg.to_string_lossy().into_owned()),
+    );
+    words.push("--exact".to_owned());
+    let names = members.iter().map(|member| member.executable.name.clone());
+    words.extend(names);
+    words.push(format!("--test-threads={}", order.threads));
+    if let Some(seed) = order.seed {
+        words.push("-Zunstable-options".to_owned());
+        words.push(format!("--shuffle-seed={seed}"));
+    }
+    let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    let mut line = quoted.join(" ");
+    if order.seed.is_some() {
+        line = format!("RUSTC_BOOTSTRAP=1 {line}");
+    }
+    match &job.dir {
+        Some(dir) => format!("cd {} && {line}", quoted_path(dir)),
+        None => line,
+    }
+}
+
+fn quoted_path(path: &Path) -> String {
+    quoted(&path.display().to_string())
+}
+
+/// A word for a shell.
+fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./:=,+@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}
+
+/// Threads and order of a run by its number, from 0. `threads` is what the user wants, if anything.
 fn order(number: u64, threads: Option<usize>) -> Order {
     let usual = match number % 3 {
         0 => processors().max(2),

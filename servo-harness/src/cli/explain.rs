@@ -10,7 +10,7 @@ use rr_channel_tools::log_tool;
 use rr_channel_tools::minimize::{self, Minimum, Options, Verdict};
 use serde::Serialize;
 
-use super::{ODD, RunOptions, Work, print, print_json};
+use super::{ODD, RunOptions, Work, is_resumable, print, print_json};
 use crate::campaign::runs::{CampaignContext, Ended};
 use crate::campaign::tame::{Attempt, Recorded, Recorder, Wanted, remove};
 use crate::engine::{Choice, Engine, Messages, Processes, messages};
@@ -61,6 +61,9 @@ struct Explained {
     trace: Option<PathBuf>,
     /// Other inputs that may decide.
     suspects: Vec<String>,
+    /// Whether messages were looked at.
+    #[serde(skip)]
+    has_messages: bool,
 }
 
 /// Looks for what decides.
@@ -71,12 +74,11 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let work = Work::open(&args.options)?;
     let mut explained = Explained::default();
     for choice in args.engine.in_turn(&args.source) {
+        work.interrupt.check()?;
         match explain(*choice, args, &work, &mut explained) {
             Ok(Ended::Whole) => {}
             Ok(Ended::Interrupted) => return Ok(work.status(Ended::Interrupted, false)),
-            Err(error) if args.engine != Choice::Auto || error.is::<Interrupted>() => {
-                return Err(error);
-            }
+            Err(error) if args.engine != Choice::Auto || is_final(&error) => return Err(error),
             Err(error) => explained.tried.push(Tried {
                 engine: choice.name().to_owned(),
                 why: format!("{error:#}"),
@@ -87,11 +89,8 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     if explained.test.is_empty() {
-        let why = explained
-            .tried
-            .into_iter()
-            .map(|tried| tried.why)
-            .next_back();
+        work.interrupt.check()?;
+        let why = explained.tried.into_iter().map(|tried| tried.why).next();
         bail!(why.unwrap_or_default());
     }
     if args.options.json {
@@ -103,6 +102,20 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Some(_) => ExitCode::SUCCESS,
         None => ExitCode::from(ODD),
     })
+}
+
+/// Whether another engine would end with the same error, or must not be tried.
+fn is_final(error: &anyhow::Error) -> bool {
+    error.is::<Interrupted>() || error.is::<NotOne>() || is_resumable(error)
+}
+
+/// The name is not that of one test.
+#[derive(Debug, thiserror::Error)]
+enum NotOne {
+    #[error("there is no test {0}")]
+    None(String),
+    #[error("the name is ambiguous: {0}, {1} and perhaps others have it")]
+    Several(String, String),
 }
 
 /// Looks for what decides with one engine.
@@ -139,7 +152,7 @@ fn explain(
     }
 }
 
-fn pick<'a>(tests: &'a [Test], name: &str) -> anyhow::Result<&'a Test> {
+fn pick<'a>(tests: &'a [Test], name: &str) -> Result<&'a Test, NotOne> {
     if let Some(test) = tests.iter().find(|test| test.name == name) {
         return Ok(test);
     }
@@ -149,14 +162,8 @@ fn pick<'a>(tests: &'a [Test], name: &str) -> anyhow::Result<&'a Test> {
         .collect();
     match found.as_slice() {
         [test] => Ok(test),
-        [] => bail!("there is no test {name}"),
-        [first, second, ..] => {
-            bail!(
-                "the name is ambiguous: {}, {} and perhaps others have it",
-                first.name,
-                second.name
-            )
-        }
+        [] => Err(NotOne::None(name.to_owned())),
+        [first, second, ..] => Err(NotOne::Several(first.name.clone(), second.name.clone())),
     }
 }
 
@@ -169,6 +176,7 @@ struct Explaining<'a> {
 impl Explaining<'_> {
     /// Searches for the decisions.
     fn by_messages(&self, engine: &Messages, explained: &mut Explained) -> anyhow::Result<Ended> {
+        explained.has_messages = true;
         let dir = self.directory(explained)?;
         let context = self.work.campaign_context();
         let Some((recorded, mut problem)) = self.record(engine, &dir)? else {
@@ -382,7 +390,7 @@ impl Explained {
                 minimum.changes, minimum.differences, minimum.tries
             )?;
         }
-        if self.minimum.is_none() {
+        if self.minimum.is_none() && self.has_messages {
             writeln!(
                 out,
                 "{}: the order of messages does not explain it",
@@ -390,7 +398,7 @@ impl Explained {
             )?;
         }
         for tried in &self.tried {
-            writeln!(out, "    not by {}: {}", tried.engine, tried.why)?;
+            writeln!(out, "    not explained by {}: {}", tried.engine, tried.why)?;
         }
         if !self.suspects.is_empty() {
             writeln!(out, "other inputs that may differ between runs:")?;

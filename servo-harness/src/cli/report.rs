@@ -9,7 +9,7 @@ use anyhow::{Context, ensure};
 use super::{annotate, print, print_json};
 use crate::report::summary::Summary;
 use crate::report::{junit, page};
-use crate::store::journal::{self, Record};
+use crate::store::journal::{self, Phase, Record};
 
 /// Options of a report.
 #[derive(Debug, clap::Args)]
@@ -76,7 +76,7 @@ fn summary(state: &Path) -> anyhow::Result<Summary> {
     let mut places = std::collections::HashMap::new();
     for record in &found.records {
         let Record::Run(run) = record else { continue };
-        if !run.phase.is_plain() {
+        if run.phase != Phase::Plain {
             continue;
         }
         let place = *places.entry(run.test.as_str()).or_insert_with(|| {

@@ -1,6 +1,6 @@
 //! `servo-harness tame`: records intermittent tests and reports their replays.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,12 +10,11 @@ use crate::campaign::suspects;
 use crate::campaign::tame::{self, Attempt, Recorder, Wanted, verify};
 use crate::engine::{Choice, Engine, Processes};
 use crate::model::outcome::Outcome;
-use crate::platform::interrupt::Interrupted;
 use crate::platform::lock::lock;
 use crate::report::summary::{Row, Summary};
 use crate::source::{Source, Test};
 use crate::store::artefact::Artefact;
-use crate::store::journal::{Phase, Record, Tamed, Tried, counts};
+use crate::store::journal::{Phase, Record, Tamed, Tried, beside, counts};
 
 /// Options of everything that has to do with recordings.
 #[derive(Debug, Clone, clap::Args)]
@@ -78,6 +77,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let surveyed = summary(&work, &tests, true);
     let is_wanted = |row: &&Row| row.plain.is_flaky() || args.all && row.plain.expected > 0;
+    let flaky = surveyed.flaky().map(|row| row.test.clone()).collect();
     let rows = surveyed.tests.iter().filter(is_wanted);
     let wanted = rows.map(|row| (row.test.clone(), Vec::new()));
     let wanted: BTreeMap<String, Vec<Tried>> = wanted.collect();
@@ -85,7 +85,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         tell!("servo-harness: no test is intermittent, so there is nothing to tame");
         return show(args, &work, &surveyed);
     }
-    let ended = in_turn(args, &work, &tests, wanted)?;
+    let ended = in_turn(args, &work, &tests, wanted, &flaky)?;
     let summary = summary(&work, &tests, ended == Ended::Whole);
     let status = show(args, &work, &summary)?;
     if ended == Ended::Interrupted {
@@ -94,23 +94,36 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(status)
 }
 
-/// Tames the tests that are `wanted`: each engine those that the ones before it do not cure.
+/// Tames the tests that are `wanted`: the first engine all, each other one those that are `flaky`
+/// and that the ones before it do not cure.
 fn in_turn(
     args: &Args,
     work: &Work,
     plain: &[Test],
     mut wanted: BTreeMap<String, Vec<Tried>>,
+    flaky: &BTreeSet<String>,
 ) -> anyhow::Result<Ended> {
     let choices = args.engine.in_turn(&args.source);
     let mut name_before = None;
     for (at, choice) in choices.iter().enumerate() {
+        work.interrupt.check()?;
         let found = recordable(*choice, args, work);
+        work.interrupt.check()?;
+        let is_last = at + 1 == choices.len();
         let (engine, tests) = match found {
             Ok(found) => found,
-            Err(error) if at + 1 == choices.len() || is_resumable(&error) => return Err(error),
-            Err(error) if error.is::<Interrupted>() => return Err(error),
+            Err(error) if is_last && name_before.is_none() || is_resumable(&error) => {
+                return Err(error);
+            }
             Err(error) => {
-                tell!("servo-harness: {error:#}");
+                let name = choice.name();
+                tell!("servo-harness: the engine {name} cannot be used: {error:#}");
+                for tried in wanted.values_mut() {
+                    tried.push(Tried {
+                        engine: name.to_owned(),
+                        why: format!("{error:#}"),
+                    });
+                }
                 continue;
             }
         };
@@ -155,7 +168,7 @@ fn in_turn(
                 engine: engine.name().to_owned(),
                 why: why.unwrap_or_else(|| "it has no such test".to_owned()),
             });
-            !is_cured
+            !is_cured && flaky.contains(test)
         });
         if wanted.is_empty() {
             break;
@@ -233,6 +246,10 @@ impl Taming<'_> {
             let is_there = known.as_ref().map(|known| unpack(known, &dir));
             if is_there.transpose()?.unwrap_or(false) {
                 recordings.insert(test.name.clone(), dir);
+                if let Some(known) = known.filter(|_| !self.is_last(test)) {
+                    // Another engine was tried since; this is what counts now.
+                    lock(&self.work.results).add(Record::Tamed(known))?;
+                }
             } else if known.is_none_or(|known| known.artefact.is_some()) {
                 match self.record(test, &dir)? {
                     Some(true) => {
@@ -255,10 +272,14 @@ impl Taming<'_> {
         };
         let replayed: Vec<Test> = recorded().filter_map(of_recording).collect();
         let plain = self.plain.iter();
-        let plain: Vec<Test> = plain
+        let mut plain: Vec<Test> = plain
             .filter(|test| recordings.contains_key(&test.name))
             .cloned()
             .collect();
+        // Each engine's replays have plain runs beside them.
+        for test in &mut plain {
+            test.subject = beside(&test.subject, self.engine.name());
+        }
         if let Err(error) = self.engine.even(&plain) {
             tell!("servo-harness: the times of plain runs may be too long: {error:#}");
         }

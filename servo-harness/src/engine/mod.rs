@@ -72,6 +72,11 @@ pub trait Engine: Sync {
     /// for instance because the disk is full.
     fn lost(&self, ran: &Ran) -> Option<String>;
 
+    /// The reason why the engine cannot record this test at all.
+    fn refused(&self, _: &Ran) -> Option<String> {
+        None
+    }
+
     /// The command that replays it, and may report into the directory `scratch`.
     fn replay(&self, test: &Test, recording: &Path, scratch: &Path) -> Job;
 
@@ -139,7 +144,9 @@ impl Choice {
     /// If it cannot be used here.
     pub fn engine(self, source: &Source) -> anyhow::Result<Box<dyn Engine>> {
         Ok(match self {
-            Choice::Auto | Choice::RrChannel => Box::new(Messages::of(source, false)?),
+            Choice::Auto | Choice::RrChannel => {
+                Box::new(Messages::of(source, source.records_std())?)
+            }
             Choice::RrChannelStd => Box::new(Messages::of(source, true)?),
             Choice::Reprise => Box::new(Processes::find()?),
         })

@@ -1,8 +1,9 @@
 //! The engine that records whole processes: the program `reprise`.
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 
 use super::{Engine, RecordOptions, Replayed};
 use crate::sandbox::{Ending, Job, Ran};
@@ -62,6 +63,12 @@ impl Engine for Processes {
     }
 
     fn tests(&self, source: &Source, search: Search<'_>) -> anyhow::Result<Vec<Test>> {
+        let doctor = Command::new(&self.program).arg("doctor").output();
+        let can_record = doctor.context("cannot start reprise")?.status.success();
+        ensure!(
+            can_record,
+            "this machine allows no recordings of whole processes: `reprise doctor` says why"
+        );
         source.tests(search)
     }
 
@@ -87,10 +94,17 @@ impl Engine for Processes {
         let mut lines = said
             .lines()
             .filter_map(|line| line.strip_prefix("reprise: "));
-        let is_loss = |line: &&str| {
-            ran.ending == Ending::Exit(FAILED) || LOSSES.iter().any(|loss| line.contains(loss))
-        };
+        let is_loss = |line: &&str| LOSSES.iter().any(|loss| line.contains(loss));
         lines.find(is_loss).map(str::to_owned)
+    }
+
+    fn refused(&self, ran: &Ran) -> Option<String> {
+        let said = ran.stderr.text();
+        let mut lines = said
+            .lines()
+            .filter_map(|line| line.strip_prefix("reprise: "));
+        let why = lines.next_back()?.to_owned();
+        (ran.ending == Ending::Exit(FAILED)).then_some(why)
     }
 
     fn replay(&self, test: &Test, recording: &Path, _: &Path) -> Job {
@@ -117,7 +131,7 @@ impl Engine for Processes {
     }
 
     fn in_words(&self, recording: &Path) -> anyhow::Result<String> {
-        let output = std::process::Command::new(&self.program)
+        let output = Command::new(&self.program)
             .arg("stats")
             .arg(recording.join("trace"))
             .output()

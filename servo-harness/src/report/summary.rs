@@ -9,7 +9,7 @@ use crate::model::fisher::{Split, fisher_exact};
 use crate::model::outcome::{Counts, Outcome};
 use crate::model::wilson::Confidence;
 use crate::source::Test;
-use crate::store::journal::{Disturbed, Phase, Record, Run, Tamed};
+use crate::store::journal::{Disturbed, Phase, Record, Run, Tamed, beside};
 
 /// A test's runs in a phase, or several.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -119,7 +119,7 @@ pub struct Row {
     /// The recording.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tamed: Option<Tamed>,
-    /// What is known of it if it passes alone and fails in one process with others.
+    /// Its failures in one process with others, if it passes alone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub disturbed: Option<Disturbed>,
     /// The output of the first runs that were not as expected.
@@ -141,9 +141,18 @@ impl Row {
         self.p.is_some_and(|p| p < 0.05)
     }
 
-    /// Whether no run of the test is unexpected: plain ones, or replays where there are some.
+    /// Whether no run of the test is unexpected: plain ones, or replays where there are some. Runs
+    /// in one process with other tests do not count.
     pub fn is_settled(&self) -> bool {
-        matches!(self.verdict(), "stable" | "cured" | "perhaps cured")
+        matches!(
+            self.verdict(),
+            "stable" | "cured" | "perhaps cured" | "fails beside others"
+        )
+    }
+
+    fn is_disturbed(&self) -> bool {
+        let disturbed = self.disturbed.as_ref();
+        disturbed.is_some_and(|disturbed| !disturbed.beside.is_empty())
     }
 
     /// The engines that do not cure the test, with the reason, and the one that does if it was
@@ -156,10 +165,10 @@ impl Row {
         let last = tamed.problem.iter().map(|why| (&tamed.engine, why));
         let failed = tried.chain(last.filter(|_| tamed.artefact.is_none()));
         let mut lines: Vec<String> = failed
-            .map(|(engine, why)| format!("not by {engine}: {why}"))
+            .map(|(engine, why)| format!("not cured by {engine}: {why}"))
             .collect();
         if tamed.artefact.is_some() && !tamed.tried.is_empty() {
-            lines.push(format!("by {}", tamed.engine));
+            lines.push(format!("replayed by {}", tamed.engine));
         }
         lines
     }
@@ -188,7 +197,7 @@ impl Row {
             },
             _ if plain.runs == 0 => "not run",
             _ if plain.is_flaky() => "intermittent",
-            _ if plain.expected == plain.runs && self.disturbed.is_some() => "fails beside others",
+            _ if plain.expected == plain.runs && self.is_disturbed() => "fails beside others",
             _ if plain.expected == plain.runs => "stable",
             _ => "always fails",
         }
@@ -242,7 +251,12 @@ impl Summary {
                 !run.phase.is_plain() && tamed.is_some_and(|tamed| run.subject == tamed.recording)
             };
             let replays = Stats::of(all.iter().filter(replay).copied());
-            let beside = Stats::of(all.iter().filter(of(Phase::Beside)).copied());
+            let own = subject.zip(tamed);
+            let own = own.map(|(subject, tamed)| beside(subject, &tamed.engine));
+            let is_beside = |run: &&&Run| {
+                run.phase == Phase::Beside && own.as_ref().is_none_or(|own| run.subject == *own)
+            };
+            let beside = Stats::of(all.iter().filter(is_beside).copied());
             let outputs = all
                 .iter()
                 .filter(&plain)
@@ -257,6 +271,7 @@ impl Summary {
                 disturbed: disturbed
                     .get(name)
                     .filter(|found| subject.is_none_or(|subject| found.subject == subject))
+                    .filter(|found| found.failed.0 > 0)
                     .map(|found| Disturbed::clone(found)),
                 tamed: tamed.cloned(),
             }
@@ -308,8 +323,10 @@ impl Summary {
                 let p = row.p.map_or_else(String::new, |p| format!("p = {p:.2e}"));
                 line(out, width, "    in replay", replay, &p)?;
             }
-            for line in row.disturbed.iter().flat_map(Disturbed::lines) {
-                writeln!(out, "    {line}")?;
+            if row.is_disturbed() {
+                for line in row.disturbed.iter().flat_map(Disturbed::lines) {
+                    writeln!(out, "    {line}")?;
+                }
             }
             for line in row.engines() {
                 writeln!(out, "    {line}")?;
@@ -329,6 +346,11 @@ impl Summary {
                 "{}: {some} of {all} runs left processes behind",
                 row.test
             )?;
+        }
+        for row in self.tests.iter().filter(|row| !row.is_disturbed()) {
+            for line in row.disturbed.iter().flat_map(Disturbed::lines) {
+                writeln!(out, "{}: {line}", row.test)?;
+            }
         }
         writeln!(
             out,

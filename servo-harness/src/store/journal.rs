@@ -61,7 +61,7 @@ pub enum Record {
     Tamed(Tamed),
     /// A run of many tests in one process.
     Together(Together),
-    /// What is known of a test that fails in such runs.
+    /// The failures of a test in such runs.
     Disturbed(Disturbed),
 }
 
@@ -154,29 +154,31 @@ pub struct Disturbed {
     pub test: String,
     /// The digest of what was run.
     pub subject: String,
+    /// The digest of the executable, of the tests, and of how they are run.
+    pub group: String,
     /// Runs of all tests in one process in which it failed, and all.
     pub failed: (u64, u64),
-    /// Few others beside which it fails; empty if they were not found.
+    /// Few others beside which it fails more often than alone; empty if there is no proof of such.
     pub beside: Vec<String>,
-    /// Why they were not.
+    /// Why there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub why: Option<String>,
     /// The command with which it fails sometimes.
-    pub command: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<String>,
 }
 
 impl Disturbed {
-    /// What is known, for people: a few lines.
-    pub fn lines(&self) -> [String; 2] {
+    /// The failures for people: a few lines.
+    pub fn lines(&self) -> Vec<String> {
         let (failed, runs) = self.failed;
-        let beside = match &self.why {
-            None => format!("fails beside {}", self.beside.join(" and ")),
-            Some(why) => format!("fails beside others ({why})"),
-        };
-        [
-            format!("{beside}; in {failed} of {runs} runs of all tests in one process"),
-            format!("try: {}", self.command),
-        ]
+        let often = format!("failed in {failed} of {runs} runs of all tests in one process");
+        let mut lines = vec![match &self.why {
+            None => format!("fails beside {}; {often}", self.beside.join(" and ")),
+            Some(why) => format!("{often}: {why}"),
+        }];
+        lines.extend(self.command.iter().map(|command| format!("try: {command}")));
+        lines
     }
 }
 
@@ -361,6 +363,11 @@ fn parse(line: &[u8]) -> Option<Record> {
         return None;
     }
     serde_json::from_str(json).ok()
+}
+
+/// The subject of plain runs beside replays of an engine, of a test with this subject.
+pub fn beside(subject: &str, engine: &str) -> String {
+    format!("{subject}-{engine}")
 }
 
 /// The runs among records, of one test as it is now.

@@ -13,9 +13,9 @@ use rr_channel_log::Op;
 use super::iter::{Iter, TryIter};
 use super::record::{self, NotSent};
 use super::waiting::{Block, Try, Until, Waiting};
-use crate::engine::clock;
 use crate::engine::replay::{self, Chan, Native};
 use crate::engine::session::{Session, session};
+use crate::engine::shown;
 use crate::platform::clock as real_clock;
 
 /// The sending side of a channel.
@@ -101,7 +101,7 @@ pub fn after(duration: Duration) -> Receiver<Instant> {
 
 /// Creates a receiver that delivers one message, the time of delivery, at `when`.
 pub fn at(when: Instant) -> Receiver<Instant> {
-    timer(Some(clock::to_real(when)), None, || raw::at(when))
+    timer(Some(shown::to_real(when)), None, || raw::at(when))
 }
 
 /// Creates a receiver that delivers messages, the time of delivery, every `duration`.
@@ -212,7 +212,7 @@ impl<T> Sender<T> {
     pub fn send_deadline(&self, msg: T, deadline: Instant) -> Result<(), SendTimeoutError<T>> {
         match &self.0 {
             S::Raw(raw) => raw.send_deadline(msg, deadline),
-            _ => self.send_until(msg, Until(Some(clock::to_real(deadline)))),
+            _ => self.send_until(msg, Until(Some(shown::to_real(deadline)))),
         }
     }
 
@@ -342,7 +342,7 @@ impl<T> Receiver<T> {
     pub fn recv_deadline(&self, deadline: Instant) -> Result<T, RecvTimeoutError> {
         match &self.0 {
             R::Raw(raw) => raw.recv_deadline(deadline),
-            _ => self.recv_until(Until(Some(clock::to_real(deadline)))),
+            _ => self.recv_until(Until(Some(shown::to_real(deadline)))),
         }
     }
 

@@ -14,11 +14,11 @@ use super::channel::{Receiver, ReceiverKind, Sender, SenderKind};
 use super::record::{self, Shared};
 use super::waiting::{Until, Waiting as _};
 use crate::engine::chaos;
-use crate::engine::clock;
 use crate::engine::context;
 use crate::engine::payload;
 use crate::engine::replay::{Arm, Got, Native, Pick, engine};
 use crate::engine::session::{Session, session};
+use crate::engine::shown;
 use crate::platform::apart::apart;
 use crate::recorder::tag::{Stamped, Tag};
 
@@ -239,7 +239,7 @@ impl<'a> Select<'a> {
         match &mut self.0 {
             K::Raw(select) => select.select_deadline(deadline).map(SelectedOperation::raw),
             _ => self
-                .select_as(Op::SelectDeadline, Native::Until(clock::to_real(deadline)))
+                .select_as(Op::SelectDeadline, Native::Until(shown::to_real(deadline)))
                 .ok_or(SelectTimeoutError),
         }
     }
@@ -305,7 +305,7 @@ impl<'a> Select<'a> {
         match &mut self.0 {
             K::Raw(select) => select.ready_deadline(deadline),
             _ => self
-                .ready_as(Op::ReadyDeadline, Native::Until(clock::to_real(deadline)))
+                .ready_as(Op::ReadyDeadline, Native::Until(shown::to_real(deadline)))
                 .ok_or(ReadyTimeoutError),
         }
     }

@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{Clock, ClockRead, ClockWriter, Event, Hot, Op, Symbol, Writer};
 
-use crate::engine::c_library::clock;
-use crate::engine::c_library::random;
 use crate::engine::chaos;
 use crate::engine::fork;
 use crate::engine::pool;
-use crate::engine::replay::{self, ClockCursor, Cursor, SavedLog, Shown};
+use crate::engine::replay::{self, ClockCursor, Cursor, SavedLog};
 use crate::engine::seats::{self, Seat};
 use crate::engine::session::{Session, session};
+use crate::engine::shown::Shown;
+use crate::engine::system_calls;
 use crate::platform::apart::apart;
 use crate::platform::sys;
 use crate::recorder::names::Who;
@@ -462,8 +462,7 @@ static MAIN_USED: AtomicBool = AtomicBool::new(false);
 fn first_use() {
     if sys::is_main_thread() {
         MAIN_USED.store(true, Ordering::Relaxed);
-        random::log_earlier();
-        clock::log_earlier();
+        system_calls::log_earlier();
     }
 }
 

@@ -4,32 +4,34 @@
 //! it first does something: so these modules know each other. [`replay`] does not ask for
 //! the session: that hands it the [engine](replay::hand_in).
 
-#[cfg(all(
-    feature = "interpose",
-    target_env = "gnu",
-    not(target_feature = "crt-static"),
-    not(miri)
-))]
-mod c_library;
-#[cfg(not(all(
-    feature = "interpose",
-    target_env = "gnu",
-    not(target_feature = "crt-static"),
-    not(miri)
-)))]
-#[path = "c_library_off.rs"]
-mod c_library;
 pub mod chaos;
+#[cfg(interposes_system_calls)]
+mod clock;
+#[cfg(interposes_system_calls)]
+mod clock_sites;
 pub mod context;
 pub mod executor;
 pub mod fixed;
 pub mod fork;
+#[cfg(interposes)]
+mod interpose;
+#[cfg(not(interposes))]
+#[path = "interpose_off.rs"]
+mod interpose;
+#[cfg(interposes)]
+mod interpose_processes;
 pub mod order;
 pub mod payload;
 pub mod pool;
+#[cfg(interposes_system_calls)]
+mod random;
 pub mod replay;
 pub mod seats;
 pub mod session;
+pub mod shown;
 pub mod signal;
-
-pub use c_library::clock;
+#[cfg(interposes_system_calls)]
+mod system_calls;
+#[cfg(not(interposes_system_calls))]
+#[path = "system_calls_off.rs"]
+mod system_calls;

@@ -22,14 +22,13 @@ use std::sync::{Mutex, Once};
 use rr_channel_log::identity::ProcessPath;
 use rr_channel_log::{Recording, RecordingError, SESSION_FILE, clocks_name, file_name};
 
-use crate::engine::c_library::clock;
-use crate::engine::c_library::system_calls;
-use crate::engine::c_library::threads;
 use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::fork;
+use crate::engine::interpose;
 use crate::engine::payload;
 use crate::engine::replay::{self, Clocks, Draws, Engine, Report, ReportFile};
+use crate::engine::system_calls;
 use crate::platform::apart::apart;
 use crate::platform::current::Current;
 use crate::platform::lock::lock;
@@ -129,7 +128,7 @@ fn begin() -> &'static Started {
     if let Some(started) = CURRENT.get() {
         return started;
     }
-    threads::link();
+    interpose::link();
     system_calls::link();
     let (mode, seed) = (env::var_os("RR_CHANNEL"), env::var_os("RR_CHANNEL_CHAOS"));
     let started = Started::start(mode.as_deref(), DEFAULT_DIR, seed.as_deref());
@@ -457,7 +456,7 @@ fn load(home: &mut Home) -> Result<Engine, StartError> {
     }
     fork::watch();
     let again = home.again.as_deref().map(create).transpose()?;
-    clock::begin(clocks.first());
+    system_calls::replay_begins(clocks.first());
     let mut engine = Engine::new(names, logs, draws, clocks, patience(), again);
     if !recording.processes().is_empty() || !home.path.numbers().is_empty() {
         engine.waits_for(replay::Unsent::of(home));

@@ -18,8 +18,8 @@ use super::flow::Flow;
 use super::operation::{Change, Messages};
 use super::sender_queues::SenderQueues;
 use super::{Arm, ChanKey, Got, Native, Pick, engine, follow};
-use crate::engine::clock;
 use crate::engine::context;
+use crate::engine::shown;
 use crate::platform::backoff::retry_before_sleep;
 use crate::platform::lock::lock;
 use crate::platform::spin_lock::{SpinGuard, SpinLock};
@@ -405,7 +405,7 @@ impl<T> Chan<T> {
                 queue.early_messages().take_aside(tag).ok_or(Disconnected)
             }
             (Got::Message(tag), Content::Meeting(meeting)) => Ok(meeting.take(tag)),
-            (Got::Tick(when), Content::Timer(make)) => Ok(make(clock::to_shown(when))),
+            (Got::Tick(when), Content::Timer(make)) => Ok(make(shown::to_shown(when))),
             _ => Err(Disconnected),
         }
     }

@@ -6,6 +6,8 @@ use rr_channel_log::identity::ThreadId;
 use rr_channel_log::{Clock, ClockLog, ClockRead, ClockReads, LogError};
 use rustc_hash::FxHashMap;
 
+use crate::engine::shown::Shown;
+
 /// The reads of all threads, until these appear.
 #[derive(Debug, Default)]
 pub struct Clocks {
@@ -47,20 +49,6 @@ impl Clocks {
     ) -> Option<Shown> {
         Some(self.threads.get_mut(&thread)?.read(clock, site, 0))
     }
-}
-
-/// The time that a thread is to be shown.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Shown {
-    /// This, in nanoseconds.
-    Recorded(i64),
-    /// The recording has no further read of the clock at this position and site.
-    Between {
-        /// The last read of the clock that the thread has passed without making it.
-        passed: Option<i64>,
-        /// The next read of the clock, at a later position, if that is at hand.
-        next: Option<i64>,
-    },
 }
 
 /// Recorded reads of one clock at one site.

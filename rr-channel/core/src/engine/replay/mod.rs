@@ -58,7 +58,7 @@ pub use arrivals::Expected;
 #[cfg(not(debug_assertions))]
 pub(crate) use chan::Chan;
 pub use chan::{Disconnected, NotSent};
-pub use clocks::{ClockCursor, Clocks, Shown};
+pub use clocks::{ClockCursor, Clocks};
 pub use cursor::Cursor;
 pub use draws::Draws;
 use flow::Flow;
@@ -88,6 +88,7 @@ pub use {listen::Listening, world::Source};
 
 use crate::engine::context;
 use crate::engine::executor;
+use crate::engine::shown::Shown;
 use crate::platform::clock;
 use crate::platform::current::Current;
 use crate::platform::lock::lock;

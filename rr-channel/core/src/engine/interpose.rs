@@ -18,9 +18,9 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-use crate::engine::c_library::processes;
 use crate::engine::chaos;
 use crate::engine::context;
+use crate::engine::interpose_processes;
 use crate::engine::seats::{self, Seat};
 
 type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
@@ -34,7 +34,7 @@ type PthreadCreate = unsafe extern "C-unwind" fn(
 /// Makes sure that the linker takes these definitions: references to them.
 pub(crate) fn link() {
     std::hint::black_box(pthread_create as *const () as usize);
-    processes::link();
+    interpose_processes::link();
 }
 
 struct Parcel {

@@ -2,9 +2,9 @@
 //! Random bytes from the system: logged, and the same again in a replay.
 //!
 //! The seeds of `HashMap`s, of `thread_rng`s and the like come from getrandom(2). As with
-//! `pthread_create` (see [`threads`](crate::engine::c_library::threads)), a definition in the program
+//! `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the program
 //! comes before the C library's. This module defines `getrandom`, which `std` and newer crates
-//! call; others ask the kernel themselves through [`syscall`](crate::engine::c_library::system_calls). The
+//! call; others ask the kernel themselves through [`syscall`](crate::engine::system_calls). The
 //! bytes are in the calling thread's log. A replay gives them to a thread that asks in the same
 //! way, the same thread first.
 //!
@@ -21,9 +21,9 @@ use std::slice;
 
 use rr_channel_log::Op;
 
-use crate::engine::c_library::system_calls::{fail, is_of_interest};
 use crate::engine::context;
 use crate::engine::fixed::{self, Fixed};
+use crate::engine::system_calls::{fail, is_of_interest};
 
 thread_local! {
     /// The draws of the main thread before its first use of this crate.

@@ -1,7 +1,7 @@
 #![expect(unsafe_code, reason = "defines functions of the C library")]
 //! Clocks: what the program reads is logged, and shown again in a replay.
 //!
-//! As with `pthread_create` (see [`threads`](crate::engine::c_library::threads)), a definition in the
+//! As with `pthread_create` (see [`interpose`](crate::engine::interpose)), a definition in the
 //! program comes before the C library's. `Instant` and `SystemTime` come from `clock_gettime`, which
 //! this module defines. Other callers than `std` are shown the real time: an allocator reads clocks
 //! while it holds its locks, and C code waits with deadlines that are not seen here.
@@ -11,7 +11,7 @@
 //! has come to that position. If the thread reads more than the recording has there, time goes on
 //! from the last read at its usual pace, but not beyond the next one.
 //!
-//! So in a replay the program has its own time, which is [behind](behind) the real one. `std` waits
+//! So in a replay the program has its own time, which is [behind](crate::engine::shown::behind) the real one. `std` waits
 //! until an absolute deadline, by futex(2), and reads the clock just before. That deadline is moved
 //! by as much as that read was.
 //!
@@ -23,108 +23,57 @@
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_int, c_long, c_void};
-use std::sync::atomic::{AtomicI64, AtomicPtr, Ordering::Relaxed};
-use std::time::{Duration, Instant};
+use std::sync::atomic::{AtomicPtr, Ordering::Relaxed};
 
 use libc::{clockid_t, timespec};
 use rr_channel_log::Clock;
 
-use super::clock_sites::{self, From};
-use crate::engine::c_library::system_calls::{self, Mode, fail};
+use crate::engine::clock_sites::{self, From};
 use crate::engine::context;
 use crate::engine::executor;
-use crate::engine::replay::Shown;
 use crate::engine::session::{Session, session};
+use crate::engine::shown::{self, Shown};
+use crate::engine::system_calls::{self, Mode, fail};
 use crate::platform::apart::is_apart;
 use crate::platform::sys;
 
-/// The time that the calling thread was shown last.
-#[derive(Debug, Clone, Copy)]
-struct Last {
-    shown: i64,
-    /// How far that was behind the real time.
-    behind: i64,
-}
-
-/// No thread was shown a clock by now.
-const UNKNOWN: i64 = i64::MIN;
 /// The reads of the main thread that are kept for its first use of this crate, at most.
 const MOST_EARLIER: usize = 1 << 16;
 
 thread_local! {
-    static LAST: [Cell<Option<Last>>; Clock::COUNT] = const { [const { Cell::new(None) }; Clock::COUNT] };
     /// How far the thread's last read of each clock was behind the real time, if anything.
     static MOVED: [Cell<i64>; Clock::COUNT] = const { [const { Cell::new(0) }; Clock::COUNT] };
     /// The reads of the main thread before its first use of this crate.
     static EARLIER: RefCell<Vec<(Clock, u64, i64)>> = const { RefCell::new(Vec::new()) };
 }
 
-/// How far behind the real time the thread was that was shown a clock last.
-static BEHIND: [AtomicI64; Clock::COUNT] = [const { AtomicI64::new(UNKNOWN) }; Clock::COUNT];
-
 /// Makes sure that the linker takes this definition: a reference to it.
-pub fn link() {
+pub(crate) fn link() {
     std::hint::black_box(clock_gettime as *const () as usize);
 }
 
 /// A session begins that records or replays.
-pub fn learn() {
+pub(crate) fn learn() {
     clock_sites::learn();
 }
 
 /// A replay begins, whose recording showed these clocks first.
-pub fn begin(first: [Option<i64>; Clock::COUNT]) {
+pub(crate) fn begin(first: [Option<i64>; Clock::COUNT]) {
     for (clock, first) in Clock::ALL.into_iter().zip(first) {
         if let Some(first) = first
             && let Some(real) = real(clock)
         {
-            BEHIND[clock.number()].store(real.wrapping_sub(first), Relaxed);
+            shown::begin(clock, real.wrapping_sub(first));
         }
     }
 }
 
 /// Logs the main thread's reads so far, now that it uses this crate.
-pub fn log_earlier() {
+pub(crate) fn log_earlier() {
     let earlier = EARLIER.try_with(RefCell::take);
     for (clock, site, nanoseconds) in earlier.into_iter().flatten() {
         context::log_clock(clock, site, nanoseconds);
     }
-}
-
-/// The real instant at which the program's time is `shown`.
-pub fn to_real(shown: Instant) -> Instant {
-    moved(shown, |behind| behind)
-}
-
-/// The instant that the program is to be shown at the instant `real`.
-pub fn to_shown(real: Instant) -> Instant {
-    moved(real, i64::wrapping_neg)
-}
-
-fn moved(instant: Instant, by: impl FnOnce(i64) -> i64) -> Instant {
-    let by = match behind(Clock::Monotonic) {
-        0 => return instant,
-        behind => by(behind),
-    };
-    let distance = Duration::from_nanos(by.unsigned_abs());
-    let moved = if by < 0 {
-        instant.checked_sub(distance)
-    } else {
-        instant.checked_add(distance)
-    };
-    moved.unwrap_or(instant)
-}
-
-/// How far the calling thread's time is behind the real one, in nanoseconds.
-fn behind(clock: Clock) -> i64 {
-    let of_any = || BEHIND[clock.number()].load(Relaxed);
-    let behind = last(clock).map_or_else(of_any, |last| last.behind);
-    if behind == UNKNOWN { 0 } else { behind }
-}
-
-/// The last time that the calling thread was shown.
-fn last(clock: Clock) -> Option<Last> {
-    LAST.try_with(|last| last[clock.number()].get()).ok()?
 }
 
 /// Whether a read is the program's own, and of a process that records or replays.
@@ -163,7 +112,7 @@ fn read(clock: Clock, from: From, real: i64) -> i64 {
 fn read_in_session(clock: Clock, from: From, real: &mut i64) -> i64 {
     // An executor's own reads are not the program's. A forked child begins no session for this.
     if sys::is_forked() || executor::is_serving() {
-        return real.wrapping_sub(behind(clock));
+        return real.wrapping_sub(shown::behind(clock));
     }
     if context::is_unused_main() {
         return read_early(clock, from.site(), *real);
@@ -173,7 +122,7 @@ fn read_in_session(clock: Clock, from: From, real: &mut i64) -> i64 {
             // What the thread measures begins when all is prepared.
             *real = self::real(clock).unwrap_or(*real);
         }
-        shown.map_or(*real, |shown| show(clock, *real, shown))
+        shown.map_or(*real, |shown| shown::show(clock, *real, shown))
     };
     let shown = context::reads_clock(clock, from.site(), show);
     shown.unwrap_or(*real)
@@ -192,7 +141,7 @@ fn read_early(clock: Clock, site: u64, real: i64) -> i64 {
         Session::Replay(engine) => engine.shown_early(clock, site),
         _ => None,
     };
-    let nanoseconds = shown.map_or(real, |shown| show(clock, real, shown));
+    let nanoseconds = shown.map_or(real, |shown| shown::show(clock, real, shown));
     let _ = EARLIER.try_with(|earlier| {
         if let Ok(mut earlier) = earlier.try_borrow_mut()
             && earlier.len() < MOST_EARLIER
@@ -201,37 +150,6 @@ fn read_early(clock: Clock, site: u64, real: i64) -> i64 {
         }
     });
     nanoseconds
-}
-
-/// Shows the calling thread what the recording has, or what follows from it.
-fn show(clock: Clock, real: i64, shown: Shown) -> i64 {
-    let number = clock.number();
-    let (mut time, is_recorded) = match shown {
-        Shown::Recorded(time) => (time, true),
-        Shown::Between { passed, next } => {
-            let mut time = real.wrapping_sub(behind(clock));
-            if let Some(passed) = passed {
-                time = time.max(passed);
-            }
-            (next.map_or(time, |next| time.min(next)), false)
-        }
-    };
-    // A made-up time does not go back. A recorded one may: the last read may have been that of
-    // another task, or of a library's own.
-    if let Some(last) = last(clock)
-        && clock == Clock::Monotonic
-        && !is_recorded
-    {
-        time = time.max(last.shown);
-    }
-    let behind = real.wrapping_sub(time);
-    let now = Last {
-        shown: time,
-        behind,
-    };
-    let _ = LAST.try_with(|last| last[number].set(Some(now)));
-    BEHIND[number].store(behind, Relaxed);
-    time
 }
 
 // The C library's function.

@@ -2,7 +2,7 @@
 //! System calls that programs make through the C library's `syscall`.
 //!
 //! Random bytes go the way of the C library's function for them, and waits with a deadline are
-//! [moved](crate::engine::c_library::clock); all others are made as they are.
+//! [moved](crate::engine::clock); all others are made as they are.
 //!
 //! **Safety** rests on: `syscall` passes on registers as they came and leaves the stack alone, as
 //! the C library's does, so each call has the same effect. The functions that it hands calls to
@@ -12,8 +12,10 @@ use std::arch::naked_asm;
 use std::ffi::{CStr, c_int, c_long};
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-use crate::engine::c_library::clock;
-use crate::engine::c_library::random;
+use rr_channel_log::Clock;
+
+use crate::engine::clock;
+use crate::engine::random;
 use crate::engine::session::{Session, session};
 use crate::platform::apart::{apart, is_apart};
 
@@ -22,6 +24,17 @@ pub(crate) fn link() {
     std::hint::black_box(syscall as *const () as usize);
     random::link();
     clock::link();
+}
+
+/// A replay begins, whose recording showed these clocks first.
+pub(crate) fn replay_begins(first: [Option<i64>; Clock::COUNT]) {
+    clock::begin(first);
+}
+
+/// Logs what the main thread has drawn and read so far, now that it uses this crate.
+pub(crate) fn log_earlier() {
+    random::log_earlier();
+    clock::log_earlier();
 }
 
 /// Makes a system call. See syscall(2).
