@@ -155,6 +155,8 @@ enum Isolate {
     Auto,
     /// A namespace of processes
     Namespace,
+    /// That, and a network of its own: ports of tests do not collide, other machines are out of reach
+    Network,
     /// A process group; what leaves it is adopted
     Group,
 }
@@ -165,6 +167,13 @@ impl Isolate {
         let best = match self {
             Isolate::Group => Isolation::Group,
             Isolate::Auto | Isolate::Namespace => Isolation::best(scratch)?,
+            Isolate::Network => {
+                anyhow::ensure!(
+                    Isolation::Network.is_possible(scratch)?,
+                    "this machine does not allow namespaces of the network"
+                );
+                Isolation::Network
+            }
         };
         if self == Isolate::Namespace && best != Isolation::Namespace {
             anyhow::bail!(
@@ -281,7 +290,7 @@ impl Work {
     }
 
     fn is_isolated(&self) -> bool {
-        self.settings.isolation == Isolation::Namespace
+        self.settings.isolation != Isolation::Group
     }
 
     /// The exit status of work that ended like this.

@@ -150,6 +150,13 @@ impl Row {
         )
     }
 
+    /// Whether it failed as somebody else used the port that it wants (`EADDRINUSE`).
+    fn misses_its_port(&self) -> bool {
+        let mut outputs = self.outputs.iter();
+        outputs
+            .any(|output| output.contains("Address already in use") || output.contains("AddrInUse"))
+    }
+
     fn is_disturbed(&self) -> bool {
         let disturbed = self.disturbed.as_ref();
         disturbed.is_some_and(|disturbed| !disturbed.beside.is_empty())
@@ -344,6 +351,13 @@ impl Summary {
             writeln!(
                 out,
                 "{}: {some} of {all} runs left processes behind",
+                row.test
+            )?;
+        }
+        for row in self.flaky().filter(|row| row.misses_its_port()) {
+            writeln!(
+                out,
+                "{}: an address was in use, perhaps by another run: try `--isolation network`",
                 row.test
             )?;
         }

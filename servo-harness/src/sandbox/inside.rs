@@ -36,7 +36,7 @@ use rustix::process::{
 use rustix::thread::{CapabilitySet, CapabilitySets, UnshareFlags};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
-use super::Ending;
+use super::{Ending, NETWORK};
 use crate::platform::lock::lock;
 
 /// The first argument of a process around a test.
@@ -137,8 +137,8 @@ fn sandbox(args: &[OsString]) -> io::Result<()> {
     let [isolation, number, job @ ..] = args else {
         return Err(missing());
     };
-    if isolation == "namespace" {
-        return enter_namespace(number, job);
+    if isolation == "namespace" || isolation == NETWORK {
+        return enter_namespace(number, job, isolation == NETWORK);
     }
     set_child_subreaper(Some(getpid()))?;
     end_all_on_hang_up();
@@ -174,8 +174,8 @@ fn end_all_on_hang_up() {
     });
 }
 
-/// Makes a namespace and starts its first process there.
-fn enter_namespace(number: &OsStr, job: &[OsString]) -> io::Result<()> {
+/// Makes a namespace and starts its first process there, perhaps with a network of its own.
+fn enter_namespace(number: &OsStr, job: &[OsString], has_network: bool) -> io::Result<()> {
     let (uid, gid) = (getuid().as_raw(), getgid().as_raw());
     let mut flags = UnshareFlags::NEWPID | UnshareFlags::NEWNS;
     let is_root = uid == 0;
@@ -183,7 +183,13 @@ fn enter_namespace(number: &OsStr, job: &[OsString]) -> io::Result<()> {
     if !is_root {
         flags |= UnshareFlags::NEWUSER;
     }
+    if has_network {
+        flags |= UnshareFlags::NEWNET;
+    }
     unshare(flags)?;
+    if has_network {
+        bring_loopback_up()?;
+    }
     if !is_root {
         fs::write("/proc/self/setgroups", "deny")?;
         fs::write("/proc/self/uid_map", format!("{uid} {uid} 1"))?;
@@ -268,6 +274,34 @@ fn unshare(flags: UnshareFlags) -> io::Result<()> {
     // SAFETY: what is unsafe is to end the sharing of descriptors (CLONE_FILES) behind the
     // back of other threads; no caller asks for that, and there is one thread here.
     unsafe { rustix::thread::unshare_unsafe(flags) }.map_err(Into::into)
+}
+
+/// Brings the loopback interface of a new network up. See netdevice(7).
+fn bring_loopback_up() -> io::Result<()> {
+    #![expect(unsafe_code, reason = "ioctl(2) with a structure")]
+    /// `struct ifreq`, with flags.
+    #[repr(C)]
+    struct Request {
+        name: [u8; 16],
+        flags: i16,
+        rest: [u8; 22],
+    }
+    const SIOCSIFFLAGS: u32 = 0x8914;
+    const IFF_UP: i16 = 1;
+    let mut request = Request {
+        name: [0; 16],
+        flags: IFF_UP,
+        rest: [0; 22],
+    };
+    request.name[..2].copy_from_slice(b"lo");
+    let kind = rustix::net::SocketType::DGRAM;
+    let socket = rustix::net::socket(rustix::net::AddressFamily::INET, kind, None)?;
+    // SAFETY: the call reads a structure of this layout and writes none.
+    unsafe {
+        let call = rustix::ioctl::Setter::<SIOCSIFFLAGS, Request>::new(request);
+        rustix::ioctl::ioctl(&socket, call)?;
+    }
+    Ok(())
 }
 
 /// Does this when the harness closes its end of the socket, or has ended.

@@ -36,12 +36,17 @@ use crate::platform::interrupt::Interrupt;
 /// How long the processes around a test may take to end it, before they are killed too.
 pub const GRACE: Duration = Duration::from_secs(10);
 
+/// The name of [`Isolation::Network`].
+const NETWORK: &str = "network";
+
 /// The isolation of a test's processes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
     /// A namespace of processes for each run: none outlives it.
     Namespace,
+    /// That, and a network of its own, which reaches nothing but itself.
+    Network,
     /// A process group, and the adoption of orphans: best effort.
     Group,
 }
@@ -50,6 +55,7 @@ impl Isolation {
     const fn as_str(self) -> &'static str {
         match self {
             Isolation::Namespace => "namespace",
+            Isolation::Network => NETWORK,
             Isolation::Group => "group",
         }
     }
@@ -59,18 +65,28 @@ impl Isolation {
     /// # Errors
     /// If no process can be started at all.
     pub fn best(scratch: &Scratch) -> io::Result<Isolation> {
+        let can = Isolation::Namespace.is_possible(scratch)?;
+        Ok(if can {
+            Isolation::Namespace
+        } else {
+            Isolation::Group
+        })
+    }
+
+    /// Whether this machine allows it, which is tried.
+    ///
+    /// # Errors
+    /// If no process can be started at all.
+    pub fn is_possible(self, scratch: &Scratch) -> io::Result<bool> {
         let job = Job::new("/proc/self/exe", [inside::NOTHING]);
         let sandbox = Sandbox {
-            isolation: Isolation::Namespace,
+            isolation: self,
             limit: Duration::from_secs(30),
             scratch: scratch.slot(0)?,
             number: 0,
         };
         let ran = sandbox.run(&job, &Interrupt::never())?;
-        Ok(match ran.ending {
-            Ending::Exit(0) => Isolation::Namespace,
-            _ => Isolation::Group,
-        })
+        Ok(ran.ending == Ending::Exit(0))
     }
 }
 
