@@ -27,6 +27,8 @@ const OUTPUT: usize = 16 << 20;
 /// Runs for one question, as a failure does not come each time; with one thread only the order
 /// differs.
 const TRIES: u64 = 6;
+/// Runs for the question whether one of few others is needed.
+const MANY_TRIES: u64 = 20;
 /// Runs alone and beside others, at most, until it is proven that the others matter.
 const MOST_PROOFS: u64 = 40;
 /// The search for one test ends after so many runs, or when it has taken so long.
@@ -321,7 +323,10 @@ impl<'a> Group<'a> {
             }
             Narrowed::To(others, order) if others.len() <= MOST_OTHERS => {
                 search.order = order;
-                search.proof(others)
+                match search.needed(others)? {
+                    Some(others) => search.proof(others),
+                    None => Ok(Found::Interrupted),
+                }
             }
             Narrowed::To(others, _) => {
                 let count = others.len();
@@ -391,6 +396,26 @@ impl<'a> Search<'a, '_> {
             }
         }
         Ok(Some(Narrowed::To(others, fails_in)))
+    }
+
+    /// Those of few others without which it does not fail in many runs; `None` if it was interrupted.
+    fn needed(&mut self, mut others: Vec<Member<'a>>) -> anyhow::Result<Option<Vec<Member<'a>>>> {
+        let mut at = 0;
+        while others.len() > 1 && at < others.len() && !self.is_over() {
+            let left_out = others.remove(at);
+            match self.fails(&others, MANY_TRIES)? {
+                None => return Ok(None),
+                Some(None) => {
+                    others.insert(at, left_out);
+                    at += 1;
+                }
+                Some(Some(order)) => {
+                    self.order = order;
+                    at = 0;
+                }
+            }
+        }
+        Ok(Some(others))
     }
 
     fn is_over(&self) -> bool {
