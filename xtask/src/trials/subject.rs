@@ -1,9 +1,8 @@
 //! The suite of `examples/pages`, tamed: what `servo-harness` is judged by.
 //!
 //! Every test is run many times plainly and many times in replay, stable ones as well, half
-//! of the replays in turn with plain runs. What the order of messages and locks decides must
-//! be as expected in every replay, without a desynchronisation; what something else decides
-//! ([`BEYOND`]) must be said to be so, with what it is; and nothing may become worse or hang.
+//! of the replays in turn with plain runs. Each test must be as expected in every replay of the
+//! engine that is chosen for it, without a desynchronisation, and none may hang.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -17,9 +16,6 @@ use crate::support::published::build;
 
 /// The project.
 const SUBJECT: &str = "examples/pages";
-
-/// Tests that no order of messages decides, and a word of what is said of them.
-const BEYOND: [(&str, &str); 1] = [("network::visitors.http", "network")];
 
 /// Options of `cargo xtask subject`.
 #[derive(Debug, clap::Args)]
@@ -87,7 +83,6 @@ impl Row {
 
     /// The fault of the test, if it has one.
     fn fault(&self) -> Option<String> {
-        let beyond = BEYOND.iter().find(|(test, _)| *test == self.short());
         let problem = self
             .tamed
             .as_ref()
@@ -100,22 +95,17 @@ impl Row {
         {
             return Some("it hangs".to_owned());
         }
-        match (beyond, &self.replay, problem) {
-            (Some((_, cause)), _, Some(problem)) if !problem.contains(cause) => Some(format!(
-                "it is not said that the {cause} decides: {problem}"
-            )),
-            // By chance it may have been as recorded each time.
-            (Some(_), _, _) => None,
-            (None, _, Some(problem)) => Some(problem.to_owned()),
-            (None, Some(replay), None) if replay.expected < replay.runs => {
+        match (&self.replay, problem) {
+            (_, Some(problem)) => Some(problem.to_owned()),
+            (Some(replay), None) if replay.expected < replay.runs => {
                 Some("not every replay is as expected".to_owned())
             }
-            (None, Some(replay), None) if replay.unfaithful > 0 => {
+            (Some(replay), None) if replay.unfaithful > 0 => {
                 Some("replays desynchronise".to_owned())
             }
-            (None, None, None) if self.plain.expected > 0 => Some("it was not recorded".to_owned()),
-            (None, None, None) => Some("it always fails".to_owned()),
-            (None, Some(_), None) => None,
+            (Some(_), None) => None,
+            (None, None) if self.plain.expected > 0 => Some("it was not recorded".to_owned()),
+            (None, None) => Some("it always fails".to_owned()),
         }
     }
 }
@@ -306,16 +296,13 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_cured_is_a_fault_unless_its_cause_is_named() {
-        let fault = |test, expected, unfaithful, problem| {
-            row(test, expected, unfaithful, problem).fault().is_some()
+    fn what_is_not_cured_is_a_fault() {
+        let fault = |expected, unfaithful, problem| {
+            row("a", expected, unfaithful, problem).fault().is_some()
         };
-        assert!(!fault("a", 10, 0, None));
-        assert!(fault("a", 9, 0, None));
-        assert!(fault("a", 10, 1, None));
-        let visitors = "network::visitors.http";
-        assert!(fault("a", 0, 0, Some("the network decides")));
-        assert!(!fault(visitors, 0, 0, Some("the network decides")));
-        assert!(fault(visitors, 0, 0, Some("something decides")));
+        assert!(!fault(10, 0, None));
+        assert!(fault(9, 0, None));
+        assert!(fault(10, 1, None));
+        assert!(fault(0, 0, Some("the network decides")));
     }
 }
