@@ -238,3 +238,52 @@ fn chaos_finds_orders_and_replays_them() {
     }
     panic!("only {seen:?}");
 }
+
+/// A thread that sees each of the values which another one sets shortly one after the other has to
+/// run whenever it is woken.
+#[test]
+#[ignore = "is recorded by another test"]
+fn each_value_is_seen() {
+    use std::sync::{Condvar, Mutex};
+
+    let (value, changed) = (Mutex::new(0_u32), Condvar::new());
+    let count = std::thread::scope(|scope| {
+        let watcher = scope.spawn(|| {
+            let (mut last, mut count) = (0, 0);
+            let mut now = value.lock().unwrap();
+            while last < 3 {
+                now = changed.wait_while(now, |now| *now == last).unwrap();
+                last = *now;
+                count += 1;
+            }
+            count
+        });
+        for next in 1..=3 {
+            *value.lock().unwrap() = next;
+            changed.notify_one();
+        }
+        watcher.join().unwrap()
+    });
+    println!("{count} values seen");
+}
+
+#[test]
+fn in_chaos_a_thread_may_run_whenever_it_is_woken() {
+    let home = tempfile::tempdir().unwrap();
+    let own = std::env::current_exe().unwrap();
+    for seed in 0..500 {
+        let chaos = format!("--chaos={seed}");
+        let recorded = reprise(home.path())
+            .args(["record", "--quiet", &chaos, "--"])
+            .arg(&own)
+            .args(["--exact", "each_value_is_seen", "--ignored", "--nocapture"])
+            .output()
+            .unwrap();
+        assert!(recorded.status.success(), "{recorded:?}");
+        if text(&recorded.stdout).contains("3 values seen") {
+            check_same(&recorded, &replay(home.path()));
+            return;
+        }
+    }
+    panic!("no run saw each value");
+}

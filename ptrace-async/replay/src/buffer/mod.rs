@@ -54,7 +54,7 @@ const LIMIT: u64 = LOG + LOG_LENGTH - 64;
 enum Word {
     /// Where the next entry goes, or comes from.
     Cursor = 0,
-    /// Calls that are disabled at the moment: [`WAITS`], [`TRUNCATES`].
+    /// Calls that are disabled at the moment: [`WAITS`], [`TRUNCATES`], [`WAKES`].
     Closed = 1,
     /// Where the call returns to.
     Return = 3,
@@ -85,6 +85,9 @@ enum Word {
 pub(crate) const WAITS: u64 = 1;
 /// Files that are there are not opened with O_TRUNC.
 pub(crate) const TRUNCATES: u64 = 2;
+
+/// Calls that wake others stop.
+pub(crate) const WAKES: u64 = 4;
 
 /// The address of a word of the data.
 pub(crate) fn cursor() -> u64 {

@@ -8,7 +8,7 @@ use iced_x86::code_asm::{
 
 use super::calls::{CALLS, EVENT, If, OF_LIBRARY, PLAIN, Register, Shape};
 use super::entry::{ARGUMENTS, ENTRY, MADE, PERFORMED, STOPPED};
-use super::{BASE, DESCRIPTORS, HIDDEN, LIMIT, PAGE, QUICK, TABLE, TRUNCATES, WAITS, Word};
+use super::{BASE, DESCRIPTORS, HIDDEN, LIMIT, PAGE, QUICK, TABLE, TRUNCATES, WAITS, WAKES, Word};
 
 /// Most bytes that one call may write.
 const LARGEST: u32 = 32 << 10;
@@ -353,6 +353,9 @@ fn guard(
             a.mov(ecx, esi)?;
             a.and(ecx, 0x7f)?;
             a.cmp(ecx, libc::FUTEX_WAKE)?;
+            a.jne(stop)?;
+            a.mov(rcx, words.at(Word::Closed))?;
+            a.test(ecx, WAKES as i32)?;
             a.jne(stop)
         }
         If::NoZone => {

@@ -130,6 +130,16 @@ pub(super) fn locks_with_inheritance(call: &Invocation) -> bool {
     call.nr == libc::SYS_futex as u64 && matches!(operation, libc::FUTEX_LOCK_PI | LOCK_PI2)
 }
 
+/// Whether a call wakes waiters of a futex.
+pub(super) fn wakes(call: &Invocation) -> bool {
+    let operation = (call.args[1] & 0x7f) as i32;
+    call.nr == libc::SYS_futex as u64
+        && matches!(
+            operation,
+            libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_WAKE_OP
+        )
+}
+
 /// Whether a call is made from the vsyscall page.
 pub(super) fn is_vsyscall(ip: u64) -> bool {
     (0xffff_ffff_ff60_0000..0xffff_ffff_ff60_1000).contains(&ip)

@@ -78,6 +78,9 @@ impl RecordedTask {
                 self.log(Event::Patched(patched));
             }
         }
+        if self.session.chaos.is_some() && calls::wakes(&begun.invocation) && value > 0 {
+            self.let_woken_go_first(&tracee).await;
+        }
         // A mapping may have made it one of others, who take turns.
         self.take_turn(&tracee).await;
         self.go(tracee, SignalPosition::Event)

@@ -17,7 +17,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use ptrace_async::event::Tid;
 use ptrace_async::memory::Memory;
@@ -79,6 +79,8 @@ struct RecordedTask {
 
 /// See [`RecordedTask::spins`]: a thirty-second part of the time is the least.
 const MOST_SPINS: u32 = 5;
+/// A task that is woken comes to its stop within this time, if its processor is free.
+const ARRIVAL: Duration = Duration::from_millis(1);
 
 /// A syscall between its entry and its exit.
 struct PendingCall {
@@ -261,6 +263,33 @@ impl RecordedTask {
         self.scheduler().take_turn(self.task, tracee).await;
     }
 
+    /// Lets a task that this one has just woken go first, if the random scheduler has it so. It
+    /// comes to its stop in a moment, if it was not waiting for its turn already.
+    async fn let_woken_go_first<S: Stopped>(&mut self, tracee: &Tracee<S>) {
+        let scheduler = self.scheduler();
+        let begun = Instant::now();
+        poll_fn(|context| {
+            if scheduler.is_wanted() || begun.elapsed() >= ARRIVAL {
+                return Poll::Ready(());
+            }
+            scheduler.watch(context.waker());
+            self.session
+                .ticker
+                .watch(self.task, context.waker(), ARRIVAL);
+            Poll::Pending
+        })
+        .await;
+        self.session.ticker.forget(self.task);
+        if scheduler.is_due(self.task)
+            && let Ok(registers) = tracee.registers()
+        {
+            self.suspend_at(registers.rip);
+            scheduler.release_turn(self.task);
+            self.take_turn(tracee).await;
+            self.unsuspend();
+        }
+    }
+
     /// Lets the program go on from its last event.
     fn go<S: Stopped>(&mut self, tracee: Tracee<S>, at: SignalPosition) -> Tracee<Running> {
         let mut closed = 0;
@@ -271,6 +300,10 @@ impl RecordedTask {
             if !self.keeps_turn {
                 closed |= buffer::WAITS;
             }
+        }
+        if self.session.chaos.is_some() {
+            // Those that are woken may go first.
+            closed |= buffer::WAKES;
         }
         // Only this task can create a process, or map a file, before it stops again.
         if !self.session.live_files.is_empty() {
