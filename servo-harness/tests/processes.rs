@@ -78,4 +78,24 @@ fn recording_the_process_cures_a_test_that_no_message_decides() {
     // A replay touches nothing: it is still as the twelve plain turns, the recorded one and
     // those beside the replays have left it.
     assert_eq!(fs::read_dir(path("recordings")).unwrap().count(), 2);
+
+    // A run of the other kind takes its place, and is replaced again.
+    let ending = || {
+        let files = fs::read_dir(path("recordings")).unwrap();
+        let mut files = files.map(|entry| entry.unwrap().path());
+        let toml = files.find(|path| path.extension().is_some_and(|name| name == "toml"));
+        let text = fs::read_to_string(toml.expect("a recording is kept")).unwrap();
+        let line = text.lines().find(|line| line.starts_with("ending"));
+        line.unwrap().to_owned()
+    };
+    for (keep, expected) in [("unexpected", 1), ("expected", 0)] {
+        let output = harness(&[&tame[..], &["--keep", keep]].concat());
+        let ending = ending();
+        assert_eq!(
+            ending,
+            format!("ending = \"exit status {expected}\""),
+            "{}",
+            said(&output)
+        );
+    }
 }

@@ -28,6 +28,8 @@ const RECORDINGS: u32 = 3;
 pub(crate) const FIRST: u64 = 5;
 /// Text about tests whose replays keep to the recording and end otherwise.
 pub(crate) const SOMETHING_ELSE: &str = "something else than its messages decides";
+/// Beginning of the text about tests of which no wanted run came.
+pub(crate) const NONE_CAME: &str = "none of ";
 /// How often plain runs and replays take turns.
 const TURNS: u64 = 25;
 
@@ -175,7 +177,7 @@ impl Recorder<'_> {
                 }
             }
         }
-        let why = format!("none of {} runs was {}", wanted.at_most, wanted.name());
+        let why = format!("{NONE_CAME}{} runs was {}", wanted.at_most, wanted.name());
         Ok(Attempt::Failed(why, *attempts))
     }
 

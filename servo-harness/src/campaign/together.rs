@@ -36,6 +36,8 @@ const MOST_RUNS: u64 = 150;
 const LONGEST: Duration = Duration::from_secs(600);
 /// More others than this are no answer.
 const MOST_OTHERS: usize = 4;
+/// Why nothing is known of further tests; the next survey looks at them.
+const NOT_LOOKED_FOR: &str = "others are looked for when this is run again";
 /// Tests of an executable for which others are looked for, at most.
 const MOST_TESTS: usize = 8;
 /// The error probability (Fisher's test) below which a difference is no chance: it is looked at
@@ -78,6 +80,15 @@ pub(crate) fn run(
 struct Member<'a> {
     test: &'a Test,
     executable: &'a Executable,
+}
+
+/// The last record of such failures of a test as it is.
+fn last_known<'a>(records: &'a [Record], member: &Member<'_>) -> Option<&'a Disturbed> {
+    let last = records.iter().rev().find_map(|record| match record {
+        Record::Disturbed(known) if known.test == member.test.name => Some(known),
+        _ => None,
+    });
+    last.filter(|known| known.subject == member.test.subject)
 }
 
 /// The digest of an executable, of these of its tests, and of how many run at the same time.
@@ -174,9 +185,7 @@ impl<'a> Group<'a> {
                 continue;
             }
             let found = match orders.iter().min_by_key(|order| order.threads) {
-                Some(_) if looked_for == MOST_TESTS => Found::Nothing(format!(
-                    "others are looked for {MOST_TESTS} tests at a time only"
-                )),
+                Some(_) if looked_for == MOST_TESTS => Found::Nothing(NOT_LOOKED_FOR.to_owned()),
                 Some(order) => {
                     looked_for += 1;
                     self.disturbers(member, *order)?
@@ -203,7 +212,10 @@ impl<'a> Group<'a> {
                     disturbed.command = Some(command(&all, order));
                 }
             }
-            lock(self.context.results).add(Record::Disturbed(disturbed))?;
+            let mut results = lock(self.context.results);
+            if last_known(&results.records, member) != Some(&disturbed) {
+                results.add(Record::Disturbed(disturbed))?;
+            }
         }
         Ok(Ended::Whole)
     }
@@ -229,14 +241,12 @@ impl<'a> Group<'a> {
     /// Whether it is written down already what is known of a test that failed so often.
     fn is_known(&self, member: &Member<'_>, failed: (u64, u64)) -> bool {
         let results = lock(self.context.results);
-        let mut records = results.records.iter().rev();
-        let last = records.find_map(|record| match record {
-            Record::Disturbed(known) if known.test == member.test.name => Some(known),
-            _ => None,
-        });
-        let last = last.filter(|known| known.subject == member.test.subject);
-        last.map_or(failed.0 == 0, |known| {
-            known.group == self.subject && known.failed == failed
+        last_known(&results.records, member).map_or(failed.0 == 0, |known| {
+            let is_same = known.group == self.subject;
+            // More runs do not disprove it.
+            let is_proven = is_same && !known.beside.is_empty();
+            let is_looked_for = known.why.as_deref() != Some(NOT_LOOKED_FOR);
+            is_proven || is_same && known.failed == failed && is_looked_for
         })
     }
 
@@ -427,6 +437,9 @@ impl<'a> Search<'a, '_> {
     fn proof(&mut self, others: Vec<Member<'a>>) -> anyhow::Result<Found<'a>> {
         let (mut alone, mut beside) = (Split { yes: 0, no: 0 }, Split { yes: 0, no: 0 });
         for _ in 0..MOST_PROOFS {
+            if Instant::now() >= self.until {
+                break;
+            }
             for (split, others) in [(&mut alone, &[][..]), (&mut beside, &others[..])] {
                 match self.fails(others, 1)? {
                     None => return Ok(Found::Interrupted),
@@ -443,9 +456,10 @@ impl<'a> Search<'a, '_> {
             .iter()
             .map(|other| other.test.name.as_str())
             .collect();
+        let runs = alone.yes + alone.no;
         let (alone, beside) = (alone.yes, beside.yes);
         Ok(Found::Nothing(format!(
-            "later it failed in {alone} of {MOST_PROOFS} runs alone, and in {beside} beside {}",
+            "later it failed in {alone} of {runs} runs alone, and in {beside} beside {}",
             names.join(" and ")
         )))
     }
@@ -459,6 +473,9 @@ impl<'a> Search<'a, '_> {
     ) -> anyhow::Result<Option<Option<Order>>> {
         let members: Vec<Member<'_>> = others.iter().copied().chain([*self.member]).collect();
         for number in 0..tries {
+            if Instant::now() >= self.until {
+                break;
+            }
             self.runs += 1;
             // Fewer tests are in another order, also with the same seed.
             let seed = match (self.order.seed, number) {
@@ -517,6 +534,13 @@ fn command(members: &[Member<'_>], order: Order) -> String {
     }
     let quoted: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     let mut line = quoted.join(" ");
+    let is_needed = |name: &str| name == "CARGO_MANIFEST_DIR" || !name.starts_with("CARGO");
+    for (name, value) in job.env.iter().rev() {
+        let (name, value) = (name.to_string_lossy(), value.to_string_lossy());
+        if is_needed(&name) {
+            line = format!("{name}={} {line}", self::quoted(&value));
+        }
+    }
     if order.seed.is_some() {
         line = format!("RUSTC_BOOTSTRAP=1 {line}");
     }

@@ -167,6 +167,10 @@ fn pick<'a>(tests: &'a [Test], name: &str) -> Result<&'a Test, NotOne> {
     }
 }
 
+/// Directories of recorded runs.
+const PASSING: &str = "passing";
+const FAILING: &str = "failing";
+
 struct Explaining<'a> {
     args: &'a Args,
     work: &'a Work,
@@ -179,12 +183,14 @@ impl Explaining<'_> {
         explained.has_messages = true;
         let dir = self.directory(explained)?;
         let context = self.work.campaign_context();
-        let Some((recorded, mut problem)) = self.record(engine, &dir)? else {
+        let both = [(true, PASSING), (false, FAILING)];
+        let Some((recorded, mut problem)) = self.record(engine, &dir, &both)? else {
             return Ok(Ended::Interrupted);
         };
-        if dir.join("failing/log/session").exists() {
+        let failed = recorded.iter().find(|run| run.dir.ends_with(FAILING));
+        if failed.is_some() {
             let page = dir.join("timeline.html");
-            explained.timeline = draw(&dir.join("failing"), &page).ok().map(|()| page);
+            explained.timeline = draw(&dir.join(FAILING), &page).ok().map(|()| page);
         }
         if let [passed, failed] = recorded.as_slice() {
             match self.minimize(engine, &context, &dir, passed, failed) {
@@ -192,6 +198,7 @@ impl Explaining<'_> {
                 Ok(minimum) => {
                     explained.engine = Some(engine.name());
                     explained.minimum = Some(minimum);
+                    explained.suspects.clear();
                 }
                 Err(error) => problem = Some(format!("{error:#}")),
             }
@@ -209,27 +216,25 @@ impl Explaining<'_> {
     /// Keeps a run that fails, and says what the test asks the system.
     fn by_processes(&self, engine: &Processes, explained: &mut Explained) -> anyhow::Result<Ended> {
         let dir = self.directory(explained)?.join("processes");
-        let Some((_, problem)) = self.record(engine, &dir)? else {
+        let Some((_, problem)) = self.record(engine, &dir, &[(false, FAILING)])? else {
             return Ok(Ended::Interrupted);
         };
-        let (passing, failing) = (dir.join("passing"), dir.join("failing"));
+        let last = dir.join(FAILING);
         match problem {
             None => {
                 explained.engine = Some(engine.name());
-                explained.trace = Some(failing.join("trace"));
+                explained.trace = Some(last.join("trace"));
             }
             Some(why) => explained.tried.push(Tried {
                 engine: engine.name().to_owned(),
                 why,
             }),
         }
-        for dir in [failing, passing] {
-            if dir.join("trace").exists() {
-                explained
-                    .suspects
-                    .extend(asked_for(&engine.in_words(&dir)?));
-                break;
-            }
+        // However it ended.
+        if last.join("trace").exists() {
+            explained
+                .suspects
+                .extend(asked_for(&engine.in_words(&last)?));
         }
         Ok(Ended::Whole)
     }
@@ -244,16 +249,17 @@ impl Explaining<'_> {
         Ok(dir)
     }
 
-    /// Records a run that passes and one that fails below `dir`, and why there are not both;
-    /// `None` if it was interrupted.
+    /// Records runs below `dir`, each as expected or not in a directory of this name, and why one
+    /// is missing; `None` if it was interrupted.
     fn record(
         &self,
         engine: &dyn Engine,
         dir: &Path,
+        runs: &[(bool, &str)],
     ) -> anyhow::Result<Option<(Vec<Recorded>, Option<String>)>> {
         let context = self.work.campaign_context();
         let (mut recorded, mut problem) = (Vec::new(), None);
-        for (is_expected, name) in [(true, "passing"), (false, "failing")] {
+        for (is_expected, name) in runs.iter().copied() {
             let into = dir.join(name);
             let wanted = Wanted {
                 places: true,
@@ -278,7 +284,7 @@ impl Explaining<'_> {
     fn sandbox(&self, context: &CampaignContext<'_>) -> anyhow::Result<Sandbox> {
         Ok(Sandbox {
             isolation: self.work.settings.isolation,
-            limit: self.work.settings.limit,
+            limit: self.work.settings.limit * self.test.patience,
             scratch: context.scratch.slot(0)?,
             number: 0,
         })

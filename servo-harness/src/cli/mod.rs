@@ -257,12 +257,18 @@ impl Work {
         })
     }
 
-    /// The tests as they are to be run plain: under another load, other runs count.
+    /// The tests as they are to be run plain: under another load, or with another network, other
+    /// runs count.
     fn plain_tests(&self, source: &Source) -> anyhow::Result<Vec<Test>> {
         let mut tests = source.tests(self.search())?;
         if self.load > 0 {
             for test in &mut tests {
                 test.subject += &format!("-load{}", self.load);
+            }
+        }
+        if self.settings.isolation == Isolation::Network {
+            for test in &mut tests {
+                test.subject += "-network";
             }
         }
         Ok(tests)

@@ -174,7 +174,36 @@ fn in_turn(
             break;
         }
     }
+    note_unusable(work, &wanted)?;
     Ok(Ended::Whole)
+}
+
+/// Writes down which engines could not be used for tests that are not cured.
+fn note_unusable(work: &Work, wanted: &BTreeMap<String, Vec<Tried>>) -> anyhow::Result<()> {
+    let mut results = lock(&work.results);
+    for (test, tried) in wanted {
+        let last = results
+            .records
+            .iter()
+            .rev()
+            .find_map(|record| match record {
+                Record::Tamed(tamed) if tamed.test == *test => Some(tamed.clone()),
+                _ => None,
+            });
+        let Some(mut last) = last.filter(|last| last.artefact.is_none()) else {
+            continue;
+        };
+        let is_new = |tried: &&Tried| {
+            let mut known = last.tried.iter();
+            tried.engine != last.engine && known.all(|known| known.engine != tried.engine)
+        };
+        let new: Vec<Tried> = tried.iter().filter(is_new).cloned().collect();
+        if !new.is_empty() {
+            last.tried.extend(new);
+            results.add(Record::Tamed(last))?;
+        }
+    }
+    Ok(())
 }
 
 /// An engine, and the tests as it needs them, perhaps built otherwise.
@@ -250,7 +279,7 @@ impl Taming<'_> {
                     // Another engine was tried since; this is what counts now.
                     lock(&self.work.results).add(Record::Tamed(known))?;
                 }
-            } else if known.is_none_or(|known| known.artefact.is_some()) {
+            } else if known.is_none_or(|known| self.is_to_be_recorded_again(&known)) {
                 match self.record(test, &dir)? {
                     Some(true) => {
                         recordings.insert(test.name.clone(), dir);
@@ -350,14 +379,32 @@ impl Taming<'_> {
     /// The engine's result of the last time, if it is the same test.
     fn known(&self, test: &Test) -> Option<Tamed> {
         let name = self.engine.name();
-        let found = self.last(test, |tamed| tamed.engine == name);
+        let wants_expected = self.wants_expected();
+        let found = self.last(test, |tamed| {
+            tamed.engine == name && tamed.of_expected == wants_expected
+        });
         found.filter(|tamed| tamed.subject == test.subject)
     }
 
-    /// Whether no other engine was tried since.
+    /// Whether a recording is gone, or more runs may be made than were.
+    fn is_to_be_recorded_again(&self, known: &Tamed) -> bool {
+        let may_come = known
+            .problem
+            .as_ref()
+            .is_some_and(|why| why.starts_with(tame::NONE_CAME));
+        known.artefact.is_some() || may_come && known.attempts < self.args.kept.at_most
+    }
+
+    /// Whether no other engine was tried since, and no other outcome was wanted.
     fn is_last(&self, test: &Test) -> bool {
         let last = self.last(test, |_| true);
-        last.is_some_and(|tamed| tamed.engine == self.engine.name())
+        last.is_some_and(|tamed| {
+            tamed.engine == self.engine.name() && tamed.of_expected == self.wants_expected()
+        })
+    }
+
+    fn wants_expected(&self) -> bool {
+        self.args.keep == Keep::Expected
     }
 
     fn last(&self, test: &Test, is_meant: impl Fn(&Tamed) -> bool) -> Option<Tamed> {
@@ -382,11 +429,7 @@ impl Taming<'_> {
             settings: &self.work.settings,
             context: &context,
         };
-        let wanted = Wanted::new(
-            self.args.keep == Keep::Expected,
-            self.args.kept.at_most,
-            dir,
-        );
+        let wanted = Wanted::new(self.wants_expected(), self.args.kept.at_most, dir);
         let mut tamed = Tamed {
             test: test.name.clone(),
             subject: test.subject.clone(),
@@ -396,6 +439,7 @@ impl Taming<'_> {
             bytes: 0,
             events: 0,
             attempts: 0,
+            of_expected: self.wants_expected(),
             problem: None,
             tried: self.tried.get(&test.name).cloned().unwrap_or_default(),
         };

@@ -75,10 +75,9 @@ impl Stats {
         }
     }
 
-    /// Whether its runs disagree.
+    /// Whether some of its runs are as expected, and some are not.
     pub fn is_flaky(&self) -> bool {
-        let seen = [self.expected, self.unexpected, self.crash, self.timeout];
-        seen.iter().filter(|count| **count > 0).count() > 1
+        (1..self.runs).contains(&self.expected)
     }
 
     const fn split(&self) -> Split {
@@ -459,6 +458,7 @@ mod tests {
             bytes: 0,
             events: 0,
             attempts: 1,
+            of_expected: true,
             problem: None,
             tried: Vec::new(),
         })
@@ -497,6 +497,14 @@ mod tests {
         let summary = Summary::of([("a", None)], &records, true, true);
         let row = &summary.tests[0];
         assert_eq!((row.verdict(), row.is_settled()), ("perhaps cured", true));
+    }
+
+    #[test]
+    fn a_test_that_never_passes_always_fails_in_whatever_way() {
+        let mut records = runs("a", Phase::Plain, 0, 3);
+        records.push(run("a", Phase::Plain, Outcome::Timeout));
+        let summary = Summary::of([("a", None)], &records, true, true);
+        assert_eq!(summary.tests[0].verdict(), "always fails");
     }
 
     #[test]

@@ -111,6 +111,8 @@ pub struct Tamed {
     pub events: u64,
     /// Runs until it came.
     pub attempts: u32,
+    /// Whether a run as expected was wanted, or another one.
+    pub of_expected: bool,
     /// Why there is none, or what is known against it.
     pub problem: Option<String>,
     /// The engines that were tried before this one.
