@@ -13,7 +13,7 @@ use serde::Serialize;
 use super::{ODD, RunOptions, Work, is_resumable, print, print_json};
 use crate::campaign::runs::{CampaignContext, Ended};
 use crate::campaign::tame::{Attempt, Recorded, Recorder, Wanted, remove};
-use crate::engine::{Choice, Engine, Messages, Processes, messages};
+use crate::engine::{self, Choice, Engine, Messages, Processes, messages};
 use crate::platform::interrupt::Interrupted;
 use crate::sandbox::{Ending, Sandbox};
 use crate::source::{Source, Test};
@@ -81,7 +81,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Err(error) if args.engine != Choice::Auto || is_final(&error) => return Err(error),
             Err(error) => explained.tried.push(Tried {
                 engine: choice.name().to_owned(),
-                why: format!("{error:#}"),
+                why: engine::why_unusable(&error),
             }),
         }
         if explained.minimum.is_some() {

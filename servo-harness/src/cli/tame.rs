@@ -8,7 +8,7 @@ use super::{RunOptions, Work, is_resumable, print, print_json};
 use crate::campaign::runs::{self, AsTheyAre, Ended, in_words};
 use crate::campaign::suspects;
 use crate::campaign::tame::{self, Attempt, Recorder, Wanted, verify};
-use crate::engine::{Choice, Engine, Processes};
+use crate::engine::{self, Choice, Engine, Processes};
 use crate::model::outcome::Outcome;
 use crate::platform::lock::lock;
 use crate::report::summary::{Row, Summary};
@@ -121,7 +121,7 @@ fn in_turn(
                 for tried in wanted.values_mut() {
                     tried.push(Tried {
                         engine: name.to_owned(),
-                        why: format!("{error:#}"),
+                        why: engine::why_unusable(&error),
                     });
                 }
                 continue;

@@ -10,6 +10,7 @@ mod processes;
 use std::path::Path;
 
 use anyhow::Context as _;
+use rr_channel_tools::reprise::NothingToRecord;
 
 pub(crate) use self::messages::Messages;
 pub(crate) use self::processes::Processes;
@@ -109,6 +110,14 @@ pub trait Engine: Sync {
 
     /// Inputs that the tests are known to use and that are not recorded.
     fn uncovered(&self) -> Vec<String>;
+}
+
+/// The reason why an engine cannot be used, in short.
+pub(crate) fn why_unusable(error: &anyhow::Error) -> String {
+    if error.chain().any(|cause| cause.is::<NothingToRecord>()) {
+        return "it replaces none of the crates that the project uses".to_owned();
+    }
+    format!("{error:#}")
 }
 
 /// Which engine to use.

@@ -34,6 +34,7 @@ mod runner;
 mod store;
 
 pub use self::commands::library::{PatchedProject, Reported};
+pub use self::project::cargo::NothingToRecord;
 use std::process::ExitCode;
 
 /// Runs the command line. What stopped it is said on standard error.

@@ -2,6 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -448,14 +449,28 @@ fn replaced<'a>(metadata: &'a Metadata, shared: &Shared) -> anyhow::Result<Vec<R
                 .as_std_path(),
         });
     }
-    ensure!(
-        shared.std || !found.is_empty(),
-        "nothing to record: this project depends on none of {}; with `{STD}`, the channels, \
-         threads and locks of std are recorded",
-        crates::what()
-    );
+    if !shared.std && found.is_empty() {
+        return Err(NothingToRecord.into());
+    }
     Ok(found)
 }
+
+/// A project uses no crate that is recorded.
+#[derive(Debug)]
+pub struct NothingToRecord;
+
+impl fmt::Display for NothingToRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "nothing to record: this project depends on none of {}; with `{STD}`, the channels, \
+             threads and locks of std are recorded",
+            crates::what()
+        )
+    }
+}
+
+impl std::error::Error for NothingToRecord {}
 
 /// The patch was used, everywhere.
 fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
