@@ -178,18 +178,19 @@ fn in_turn(
     Ok(Ended::Whole)
 }
 
+/// The last result of taming a test, of those that are meant.
+fn last_result(records: &[Record], test: &str, is_meant: impl Fn(&Tamed) -> bool) -> Option<Tamed> {
+    records.iter().rev().find_map(|record| match record {
+        Record::Tamed(tamed) if tamed.test == test && is_meant(tamed) => Some(tamed.clone()),
+        _ => None,
+    })
+}
+
 /// Writes down which engines could not be used for tests that are not cured.
 fn note_unusable(work: &Work, wanted: &BTreeMap<String, Vec<Tried>>) -> anyhow::Result<()> {
     let mut results = lock(&work.results);
     for (test, tried) in wanted {
-        let last = results
-            .records
-            .iter()
-            .rev()
-            .find_map(|record| match record {
-                Record::Tamed(tamed) if tamed.test == *test => Some(tamed.clone()),
-                _ => None,
-            });
+        let last = last_result(&results.records, test, |_| true);
         let Some(mut last) = last.filter(|last| last.artefact.is_none()) else {
             continue;
         };
@@ -408,17 +409,7 @@ impl Taming<'_> {
     }
 
     fn last(&self, test: &Test, is_meant: impl Fn(&Tamed) -> bool) -> Option<Tamed> {
-        let results = lock(&self.work.results);
-        results
-            .records
-            .iter()
-            .rev()
-            .find_map(|record| match record {
-                Record::Tamed(tamed) if tamed.test == test.name && is_meant(tamed) => {
-                    Some(tamed.clone())
-                }
-                _ => None,
-            })
+        last_result(&lock(&self.work.results).records, &test.name, is_meant)
     }
 
     /// Records the test; whether there is a recording, `None` if it was interrupted.

@@ -119,7 +119,7 @@ fn read_in_session(clock: Clock, from: From, real: &mut i64) -> i64 {
     }
     let show = |shown: Option<Shown>, is_first: bool| {
         if is_first {
-            // What the thread measures begins when all is prepared.
+            // A time that the thread measures begins when all is prepared.
             *real = self::real(clock).unwrap_or(*real);
         }
         shown.map_or(*real, |shown| shown::show(clock, *real, shown))
