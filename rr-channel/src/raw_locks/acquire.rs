@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use rr_channel_log::{Event, Op, Outcome};
 
+use rr_channel_core::engine::allocator::session_for;
 use rr_channel_core::engine::chaos;
 use rr_channel_core::engine::context;
 use rr_channel_core::engine::order::Order;
@@ -39,7 +40,7 @@ impl Count {
 #[inline]
 #[track_caller]
 pub(crate) fn acquire<G>(order: &Order, op: Op, count: Count, lock: impl FnOnce() -> G) -> G {
-    match session() {
+    match session_for(order) {
         Session::Off => lock(),
         Session::Record(_) => {
             chaos::point();
@@ -68,7 +69,7 @@ pub(crate) fn attempt<G>(
     try_lock: impl FnOnce() -> Option<G>,
     lock: impl FnOnce() -> G,
 ) -> Option<G> {
-    match session() {
+    match session_for(order) {
         Session::Off => try_lock(),
         Session::Record(_) => {
             chaos::point();

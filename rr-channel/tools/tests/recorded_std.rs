@@ -79,7 +79,7 @@ mod tests {
 "#;
 
 /// Reads clocks before it does anything that is recorded, in between, and in a thread that does
-/// nothing else. Its allocator reads one, too.
+/// nothing else. Its allocator reads one, too, and takes a lock of `std`.
 const PROGRAM: &str = r#"
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -100,6 +100,8 @@ unsafe extern "C" {
 
 unsafe impl GlobalAlloc for Locking {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        static ALLOCATED: Mutex<usize> = Mutex::new(0);
+        *ALLOCATED.lock().unwrap() += layout.size();
         while self.0.swap(true, Ordering::Acquire) {
             std::hint::spin_loop();
         }

@@ -17,6 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
 use rr_channel_log::{Clock, ClockRead, ClockWriter, Event, Hot, Op, Symbol, Writer};
 
+use crate::engine::allocator::{Work, at_work};
 use crate::engine::chaos;
 use crate::engine::fork;
 use crate::engine::pool;
@@ -301,7 +302,7 @@ impl Context {
 
 impl Drop for Context {
     fn drop(&mut self) {
-        apart(|| self.end());
+        at_work(|| apart(|| self.end()));
     }
 }
 
@@ -432,6 +433,7 @@ fn with<R>(f: impl FnOnce(&mut Context) -> R) -> Option<R> {
     CONTEXT
         .try_with(|context| {
             let mut context = context.try_borrow_mut().ok()?;
+            let _work = Work::begin();
             Some(f(
                 context.get_or_insert_with(|| Context::register(current_thread()))
             ))
@@ -448,11 +450,17 @@ fn current_thread() -> Who {
     if sys::is_main_thread() {
         return Who::Known(Dti::main());
     }
+    let seat = seats::seat();
+    if let Some(seat) = &seat
+        && !seat.name_wins
+    {
+        // The allocator may be called before `std` has set up the thread.
+        return Who::Known(seat.dti.clone());
+    }
     let thread = std::thread::current();
-    let name = thread.name();
-    match seats::seat() {
-        Some(seat) if !(seat.name_wins && name.is_some()) => Who::Known(seat.dti),
-        _ => Who::Foreign(name.unwrap_or_default().to_owned()),
+    match (seat, thread.name()) {
+        (Some(seat), None) => Who::Known(seat.dti),
+        (_, name) => Who::Foreign(name.unwrap_or_default().to_owned()),
     }
 }
 
@@ -482,7 +490,7 @@ pub fn adopt(dti: Dti) {
         if let Ok(mut context) = context.try_borrow_mut()
             && context.is_none()
         {
-            *context = Some(Context::register(Who::Known(dti)));
+            *context = Some(at_work(|| Context::register(Who::Known(dti))));
         }
     });
 }

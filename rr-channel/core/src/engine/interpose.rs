@@ -18,6 +18,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
+use crate::engine::allocator::at_work;
 use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::interpose_processes;
@@ -87,7 +88,7 @@ unsafe extern "C-unwind" fn pthread_create(
 
 /// A new thread's first function: takes its seat, and starts.
 unsafe extern "C-unwind" fn unpack(parcel: *mut c_void) -> *mut c_void {
-    let (start, argument) = {
+    let (start, argument) = at_work(|| {
         // SAFETY: `pthread_create` passes its parcel to exactly one new thread.
         let Parcel {
             start,
@@ -99,7 +100,7 @@ unsafe extern "C-unwind" fn unpack(parcel: *mut c_void) -> *mut c_void {
         }
         seats::take(seat);
         (start, argument)
-    };
+    });
     // SAFETY: what `pthread_create`'s caller wanted called. Nothing is left in this
     // frame that an unwinding `pthread_exit` would skip.
     unsafe { start(argument) }

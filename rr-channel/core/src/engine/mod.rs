@@ -4,6 +4,7 @@
 //! it first does something: so these modules know each other. [`replay`] does not ask for
 //! the session: that hands it the [engine](replay::hand_in).
 
+pub mod allocator;
 pub mod chaos;
 #[cfg(interposes_system_calls)]
 mod clock;

@@ -28,9 +28,13 @@ use crate::recorder::places;
 #[derive(Debug, Default)]
 pub struct Order {
     word: AtomicU64,
-    /// The name's creator and number, as in a [`Word`]; 0 while there is none.
+    /// The name's creator and number, as in a [`Word`]; 0 while there is none, and [`LEFT_OUT`] if
+    /// there is to be none.
     name: AtomicU64,
 }
+
+/// No name: numbers have fewer bits.
+const LEFT_OUT: u64 = u64::MAX;
 
 /// The last owner (24 bits), and the number of acquisitions (40 bits; after the
 /// last number comes 1).
@@ -220,10 +224,21 @@ impl Order {
         }
     }
 
+    /// Whether acquisitions are not recorded: see [`allocator`](crate::engine::allocator).
+    #[inline]
+    pub fn is_left_out(&self) -> bool {
+        self.name.load(Relaxed) == LEFT_OUT
+    }
+
+    /// From here on, acquisitions are not recorded.
+    pub fn leave_out(&self) {
+        self.name.store(LEFT_OUT, Relaxed);
+    }
+
     /// The lock's name, if it has one yet.
     pub fn name(&self) -> Option<ChannelId> {
         let name = Word(self.name.load(Relaxed));
-        (name.0 != 0).then(|| ChannelId {
+        (name.0 != 0 && name.0 != LEFT_OUT).then(|| ChannelId {
             creator: name.owner(),
             number: name.ticket() as u32,
         })

@@ -22,6 +22,7 @@ use std::sync::{Mutex, Once};
 use rr_channel_log::identity::ProcessPath;
 use rr_channel_log::{Recording, RecordingError, SESSION_FILE, clocks_name, file_name};
 
+use crate::engine::allocator;
 use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::fork;
@@ -120,9 +121,20 @@ pub fn session() -> &'static Session {
 #[cold]
 #[inline(never)]
 fn begin() -> &'static Started {
+    static NESTED: Started = Started::off();
+    if allocator::is_at_work() {
+        // The session begins, and allocates for that.
+        return &NESTED;
+    }
+    allocator::at_work(begin_now)
+}
+
+fn begin_now() -> &'static Started {
     if let Some(parent) = PARENT.get() {
         return begin_in_child(parent);
     }
+    // Where threads are interposed, there is only one so far: the session begins before the first
+    // one is created.
     static BEGINNING: Mutex<()> = Mutex::new(());
     let _beginning = lock(&BEGINNING);
     if let Some(started) = CURRENT.get() {

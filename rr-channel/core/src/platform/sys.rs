@@ -5,8 +5,9 @@
 //! The few things asked of the system directly.
 //!
 //! **Safety** rests on: each call takes no pointers but to a `'static` function, to a mapping
-//! of its own, or to memory that the caller lends.
+//! of its own, or to memory that the caller lends. Memory that is kept is never freed.
 
+use std::alloc::{GlobalAlloc as _, Layout, System};
 use std::io;
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -91,6 +92,23 @@ impl<T> Drop for Pages<T> {
     fn drop(&mut self) {
         // SAFETY: the mapping that `of` made; it is not used after this.
         unsafe { libc::munmap(self.start.cast(), self.bytes) };
+    }
+}
+
+/// Keeps `value` for as long as the process lives, in memory that is not the program's allocator's:
+/// to be had while that is at work. `None` if there is none.
+pub fn keep<T: Send + Sync>(value: T) -> Option<&'static T> {
+    let layout = Layout::new::<T>();
+    assert!(layout.size() > 0, "there is nothing to keep");
+    // SAFETY: the layout's size is not zero, see above.
+    let place = unsafe { System.alloc(layout) }.cast::<T>();
+    if place.is_null() {
+        return None;
+    }
+    // SAFETY: new memory of this layout, which nobody else has and nobody frees.
+    unsafe {
+        place.write(value);
+        Some(&*place)
     }
 }
 

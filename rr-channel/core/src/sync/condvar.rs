@@ -6,6 +6,7 @@ use std::time::Duration;
 use rr_channel_log::{Op, Outcome};
 
 use super::{LockResult, MutexGuard, PoisonError, WaitTimeoutResult, log};
+use crate::engine::allocator::session_for;
 use crate::engine::chaos;
 use crate::engine::replay::{Native, Woken};
 use crate::engine::session::{Session, session};
@@ -56,7 +57,7 @@ impl Condvar {
     #[track_caller]
     pub fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> LockResult<MutexGuard<'a, T>> {
         let MutexGuard { lock, raw } = guard;
-        match session() {
+        match session_for(lock.order()) {
             Session::Off => lock.guard(self.raw.wait(raw)),
             Session::Record(_) => {
                 let raw = self.raw.wait(raw);
@@ -118,7 +119,7 @@ impl Condvar {
                 (Err(PoisonError::new(raw)), timeout)
             }
         };
-        let (guard, timeout) = match session() {
+        let (guard, timeout) = match session_for(lock.order()) {
             Session::Off => {
                 let (raw, timeout) = native(self.raw.wait_timeout(raw, dur));
                 (lock.guard(raw), timeout)

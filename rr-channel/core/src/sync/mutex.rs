@@ -8,10 +8,11 @@ use std::time::Duration;
 use rr_channel_log::Op;
 
 use super::{LockResult, TryLockError, TryLockResult, attempted, map, observed, try_map};
+use crate::engine::allocator::session_for;
 use crate::engine::chaos;
 use crate::engine::order::Order;
 use crate::engine::replay::{Engine, Turn};
-use crate::engine::session::{Session, session};
+use crate::engine::session::Session;
 use crate::platform::clock;
 
 /// A mutual exclusion primitive. See [`std::sync::Mutex`].
@@ -63,7 +64,7 @@ impl<T: ?Sized> Mutex<T> {
     #[inline]
     #[track_caller]
     pub fn lock(&self) -> LockResult<MutexGuard<'_, T>> {
-        match session() {
+        match session_for(&self.order) {
             Session::Off => self.guard(self.raw.lock()),
             Session::Record(_) => {
                 chaos::point();
@@ -83,7 +84,7 @@ impl<T: ?Sized> Mutex<T> {
     #[track_caller]
     pub fn try_lock(&self) -> TryLockResult<MutexGuard<'_, T>> {
         let guard = |raw| MutexGuard { lock: self, raw };
-        match session() {
+        match session_for(&self.order) {
             Session::Off => try_map(self.raw.try_lock(), guard),
             Session::Record(_) => {
                 chaos::point();
@@ -124,7 +125,7 @@ impl<T: ?Sized> Mutex<T> {
             }),
             Err(TryLockError::WouldBlock) => None,
         };
-        match session() {
+        match session_for(&self.order) {
             Session::Off => guard(attempt()),
             Session::Record(_) => {
                 chaos::point();
@@ -150,7 +151,7 @@ impl<T: ?Sized> Mutex<T> {
     /// Whether the mutex is poisoned.
     #[track_caller]
     pub fn is_poisoned(&self) -> bool {
-        match session() {
+        match session_for(&self.order) {
             Session::Off => self.raw.is_poisoned(),
             Session::Record(_) => observed(Op::IsPoisoned, self.raw.is_poisoned()),
             Session::Replay(engine) => engine

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use rr_channel_log::{Op, Outcome};
 
 use super::{OnceState, log, observed};
+use crate::engine::allocator::session_for;
 use crate::engine::chaos;
 use crate::engine::order::Order;
 use crate::engine::replay::{Engine, OnceTurn};
-use crate::engine::session::{Session, session};
+use crate::engine::session::Session;
 
 /// A global initialization that runs once. See [`std::sync::Once`].
 ///
@@ -46,7 +47,7 @@ impl Once {
     #[inline]
     #[track_caller]
     pub fn is_completed(&self) -> bool {
-        match session() {
+        match session_for(&self.attempts.order) {
             Session::Off => self.raw.is_completed(),
             Session::Record(_) => observed(Op::IsCompleted, self.raw.is_completed()),
             Session::Replay(engine) => {

@@ -14,7 +14,7 @@ macro_rules! once_calls {
         #[inline]
         #[track_caller]
         pub fn call_once<F: FnOnce()>(&self, f: F) {
-            match session() {
+            match $crate::engine::allocator::session_for(&self.attempts.order) {
                 Session::Off => self.raw.call_once(f),
                 Session::Record(_) => self.attempts.record(|begin| {
                     self.raw.call_once(|| {
@@ -42,7 +42,7 @@ macro_rules! once_calls {
         #[inline]
         #[track_caller]
         pub fn call_once_force<F: FnOnce($state)>(&self, f: F) {
-            match session() {
+            match $crate::engine::allocator::session_for(&self.attempts.order) {
                 Session::Off => self.raw.call_once_force(f),
                 Session::Record(_) => self.attempts.record(|begin| {
                     self.raw.call_once_force(|state| {
@@ -78,7 +78,7 @@ macro_rules! once_waits {
         /// If it panicked.
         #[track_caller]
         pub fn wait(&self) {
-            match session() {
+            match $crate::engine::allocator::session_for(&self.attempts.order) {
                 Session::Off => self.raw.wait(),
                 Session::Record(_) => self.attempts.record(|_| self.raw.wait()),
                 Session::Replay(engine) => match self.turn(engine) {
@@ -92,7 +92,7 @@ macro_rules! once_waits {
         /// Blocks until something has run here to its end, whatever panicked before.
         #[track_caller]
         pub fn wait_force(&self) {
-            match session() {
+            match $crate::engine::allocator::session_for(&self.attempts.order) {
                 Session::Off => self.raw.wait_force(),
                 Session::Record(_) => self.attempts.record(|_| self.raw.wait_force()),
                 Session::Replay(engine) => match self.turn(engine) {

@@ -7,9 +7,10 @@ use rr_channel_log::Op;
 
 use super::observed;
 use super::once::Attempts;
+use crate::engine::allocator::session_for;
 use crate::engine::chaos;
 use crate::engine::replay::OnceTurn;
-use crate::engine::session::{Session, session};
+use crate::engine::session::Session;
 
 /// A cell that is written once. See [`std::sync::OnceLock`].
 ///
@@ -39,7 +40,7 @@ impl<T> OnceLock<T> {
     /// The content; `None` if the cell is empty, or being written.
     #[inline]
     pub fn get(&self) -> Option<&T> {
-        match session() {
+        match session_for(&self.attempts.order) {
             Session::Off => self.raw.get(),
             Session::Record(_) => {
                 chaos::point();
@@ -72,7 +73,7 @@ impl<T> OnceLock<T> {
     #[inline]
     #[track_caller]
     pub fn wait(&self) -> &T {
-        match session() {
+        match session_for(&self.attempts.order) {
             Session::Off => {}
             Session::Record(_) => {
                 self.attempts.record(|_| self.raw.wait());
@@ -104,7 +105,7 @@ impl<T> OnceLock<T> {
     #[inline]
     #[track_caller]
     pub fn get_or_init<F: FnOnce() -> T>(&self, f: F) -> &T {
-        match session() {
+        match session_for(&self.attempts.order) {
             Session::Off => self.raw.get_or_init(f),
             _ => self.initialize(|| Some(f())),
         }
@@ -114,7 +115,7 @@ impl<T> OnceLock<T> {
     #[track_caller]
     fn initialize(&self, f: impl FnOnce() -> Option<T>) -> &T {
         let f = || f().expect("each caller makes a value");
-        match session() {
+        match session_for(&self.attempts.order) {
             Session::Off => self.raw.get_or_init(f),
             Session::Record(_) => self.attempts.record(|begin| {
                 self.raw.get_or_init(|| {

@@ -7,10 +7,11 @@ use rr_channel_log::Op;
 use super::{
     LockResult, RwLockReadGuard, RwLockWriteGuard, TryLockError, TryLockResult, attempted, observed,
 };
+use crate::engine::allocator::session_for;
 use crate::engine::chaos;
 use crate::engine::order::Order;
 use crate::engine::replay::{Engine, Turn};
-use crate::engine::session::{Session, session};
+use crate::engine::session::Session;
 
 /// A lock for many readers or one writer. See [`std::sync::RwLock`].
 ///
@@ -61,7 +62,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn read(&self) -> LockResult<RwLockReadGuard<'_, T>> {
-        match session() {
+        match session_for(&self.order) {
             Session::Off => self.raw.read(),
             Session::Record(_) => {
                 chaos::point();
@@ -82,7 +83,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If a writer holds the lock; or if it is poisoned, where the error holds the guard.
     #[track_caller]
     pub fn try_read(&self) -> TryLockResult<RwLockReadGuard<'_, T>> {
-        match session() {
+        match session_for(&self.order) {
             Session::Off => self.raw.try_read(),
             Session::Record(_) => {
                 chaos::point();
@@ -106,7 +107,7 @@ impl<T: ?Sized> RwLock<T> {
     #[inline]
     #[track_caller]
     pub fn write(&self) -> LockResult<RwLockWriteGuard<'_, T>> {
-        match session() {
+        match session_for(&self.order) {
             Session::Off => self.raw.write(),
             Session::Record(_) => {
                 chaos::point();
@@ -127,7 +128,7 @@ impl<T: ?Sized> RwLock<T> {
     /// If a thread holds the lock; or if it is poisoned, where the error holds the guard.
     #[track_caller]
     pub fn try_write(&self) -> TryLockResult<RwLockWriteGuard<'_, T>> {
-        match session() {
+        match session_for(&self.order) {
             Session::Off => self.raw.try_write(),
             Session::Record(_) => {
                 chaos::point();
@@ -178,7 +179,7 @@ impl<T: ?Sized> RwLock<T> {
     /// Whether the lock is poisoned.
     #[track_caller]
     pub fn is_poisoned(&self) -> bool {
-        match session() {
+        match session_for(&self.order) {
             Session::Off => self.raw.is_poisoned(),
             Session::Record(_) => observed(Op::IsPoisoned, self.raw.is_poisoned()),
             Session::Replay(engine) => engine

@@ -3,10 +3,9 @@
 //! A thread that unparks another one leaves the number of that notification for it, in a place
 //! that all handles to the thread share. So handles are not `std`'s own.
 
-use std::cell::{Cell, OnceCell};
+use std::cell::Cell;
 use std::fmt;
 use std::os::unix::thread::{JoinHandleExt, RawPthread};
-use std::sync::Arc;
 use std::time::Duration;
 
 use rr_channel_log::identity::Dti;
@@ -20,10 +19,11 @@ use crate::engine::session::{Session, session};
 use crate::engine::signal::{LastSignal, Signal};
 use crate::platform::apart::apart;
 use crate::platform::clock as real_clock;
+use crate::platform::sys;
 
 thread_local! {
     /// The notifications of threads that unpark this one.
-    static UNPARKED: OnceCell<Arc<LastSignal>> = const { OnceCell::new() };
+    static UNPARKED: Cell<Option<&'static LastSignal>> = const { Cell::new(None) };
     /// The notification that this thread woke from last.
     static SEEN: Cell<Signal> = const { Cell::new(Signal::NONE) };
 }
@@ -32,11 +32,14 @@ thread_local! {
 #[derive(Clone)]
 pub struct Thread {
     raw: std::thread::Thread,
-    unparked: Option<Arc<LastSignal>>,
+    unparked: Option<&'static LastSignal>,
 }
 
 impl Thread {
-    pub(super) const fn new(raw: std::thread::Thread, unparked: Option<Arc<LastSignal>>) -> Self {
+    pub(super) const fn new(
+        raw: std::thread::Thread,
+        unparked: Option<&'static LastSignal>,
+    ) -> Self {
         Thread { raw, unparked }
     }
 
@@ -79,24 +82,24 @@ impl fmt::Debug for Thread {
     }
 }
 
-/// A place for a new thread's notifications, from threads that unpark it.
-pub(super) fn new_unparked() -> Option<Arc<LastSignal>> {
+/// A place for a new thread's notifications, from threads that unpark it. It is kept for good: a
+/// memory allocator may ask for its thread, which then must not be allocated for.
+pub(super) fn new_unparked() -> Option<&'static LastSignal> {
     session().recorder()?;
-    Some(Arc::new(LastSignal::new()))
+    sys::keep(LastSignal::new())
 }
 
 /// Makes `unparked` the calling thread's, which is new.
-pub(super) fn adopt(unparked: Option<Arc<LastSignal>>) {
-    if let Some(unparked) = unparked {
-        let _ = UNPARKED.try_with(|place| place.set(unparked));
-    }
+pub(super) fn adopt(unparked: Option<&'static LastSignal>) {
+    UNPARKED.set(unparked);
 }
 
-fn own_unparked() -> Option<Arc<LastSignal>> {
-    session().recorder()?;
-    UNPARKED
-        .try_with(|place| Arc::clone(place.get_or_init(Arc::default)))
-        .ok()
+fn own_unparked() -> Option<&'static LastSignal> {
+    UNPARKED.get().or_else(|| {
+        let new = new_unparked();
+        UNPARKED.set(new);
+        new
+    })
 }
 
 /// A handle to the calling thread. See [`std::thread::current`].

@@ -18,7 +18,6 @@ mod handle;
 mod scope;
 
 use std::io;
-use std::sync::Arc;
 
 pub use std::thread::{
     AccessError, LocalKey, Result, ThreadId, available_parallelism, panicking, sleep, yield_now,
@@ -39,7 +38,7 @@ use crate::engine::signal::LastSignal;
 struct Child {
     /// Its name, where names matter.
     dti: Option<Dti>,
-    unparked: Option<Arc<LastSignal>>,
+    unparked: Option<&'static LastSignal>,
 }
 
 /// The calling thread's next child.
