@@ -127,7 +127,12 @@ fn list(manifest_path: Option<&String>) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::iter;
+    use std::path::Path;
+
     use super::*;
+    use crate::reprise::runner::RunnerOptions;
 
     /// The words that `cargo reprise` with these words passes to cargo.
     fn handed_on(words: &str) -> Vec<String> {
@@ -150,5 +155,41 @@ mod tests {
             ["--lib", "-q", "--", "a", "--", "b"]
         );
         assert_eq!(handed_on("run --chaos --release"), ["--release"]);
+    }
+
+    #[test]
+    fn every_argument_of_a_program_reaches_it() {
+        let options = RunnerOptions {
+            stop: true,
+            ..RunnerOptions::default()
+        };
+        let (dir, scratch) = (Path::new("r"), Path::new("s"));
+        let words = runner::arguments(runner::Mode::Record, dir, scratch, 1, options).unwrap();
+        for args in [
+            &["--stop"][..],
+            &["-h"],
+            &["--help", "x"],
+            &["--chaos=3", "--places"],
+            &["--", "ls"],
+            &["a", "--", "--", "b"],
+        ] {
+            let args: Vec<_> = args.iter().map(|arg| (*arg).to_owned()).collect();
+            let called = words.iter().cloned().chain(["exe".to_owned()]);
+            let called = called.chain(args.clone()).map(OsString::from).collect();
+            let Command::Runner(runner) = parse(called).command else {
+                panic!("no runner");
+            };
+            let command = runner.meant("record", Path::new("log"));
+            let called = iter::once(OsStr::new("reprise")).chain(command.get_args());
+            let called = called.map(OsStr::to_owned).collect();
+            let Command::Execute {
+                executable,
+                args: got,
+            } = parse(called).command
+            else {
+                panic!("nothing is executed");
+            };
+            assert_eq!((executable, got), ("exe".into(), args));
+        }
     }
 }

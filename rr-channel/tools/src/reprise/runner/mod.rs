@@ -129,6 +129,22 @@ impl Replay {
     }
 }
 
+impl Runner {
+    /// The executable, in a process that knows that it is meant.
+    pub(super) fn meant(&self, mode: &str, log: &Path) -> Command {
+        // This program, also if its file was replaced meanwhile.
+        let mut command = Command::new("/proc/self/exe");
+        command
+            .args(["execute", "--"])
+            .arg(&self.executable)
+            .args(&self.args)
+            .env_remove(CHANNEL)
+            .env("RR_CHANNEL", mode)
+            .env("RR_CHANNEL_LOG", log);
+        command
+    }
+}
+
 /// The arguments with which cargo is to call the runner.
 pub(super) fn arguments(
     mode: Mode,
@@ -173,6 +189,8 @@ pub(super) fn arguments(
         text(recording)?,
         text(scratch)?,
         times.to_string(),
+        // All that follows is the program's.
+        "--".to_owned(),
     ]);
     Ok(arguments)
 }
@@ -230,20 +248,6 @@ fn plain(runner: &Runner) -> Command {
     command
 }
 
-/// The executable, in a process that knows that it is meant.
-fn meant(runner: &Runner, mode: &str, log: &Path) -> Command {
-    // This program, also if its file was replaced meanwhile.
-    let mut command = Command::new("/proc/self/exe");
-    command
-        .arg("execute")
-        .arg(&runner.executable)
-        .args(&runner.args)
-        .env_remove(CHANNEL)
-        .env("RR_CHANNEL", mode)
-        .env("RR_CHANNEL_LOG", log);
-    command
-}
-
 /// Becomes the executable.
 ///
 /// # Errors
@@ -266,7 +270,7 @@ fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
         ending: None,
     };
     store::write(&file, &process)?;
-    let mut command = meant(runner, "record", &store::log_dir(dir));
+    let mut command = runner.meant("record", &store::log_dir(dir));
     if let Some(chaos) = runner.chaos {
         command.env("RR_CHANNEL_CHAOS", chaos.to_string());
     }
@@ -312,7 +316,7 @@ fn replay(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     for number in 1..=runner.times {
         let report = state.join("report");
         let mut command = if has_log {
-            let mut command = meant(runner, "replay", &log);
+            let mut command = runner.meant("replay", &log);
             command.env("RR_CHANNEL_REPORT", &report);
             if kept.is_none() {
                 command.env("RR_CHANNEL_NEW_LOG", &again);
@@ -424,7 +428,7 @@ fn minimize(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
     let mut limit = LONGEST;
     let mut replay = |log: &Path| {
         let report = state.join("report");
-        let mut command = meant(runner, "replay", log);
+        let mut command = runner.meant("replay", log);
         command
             .env("RR_CHANNEL_REPORT", &report)
             .stdin(Stdio::null())
