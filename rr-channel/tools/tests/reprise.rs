@@ -189,7 +189,9 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     let mut install = Command::new("install");
     install.args(["-m", "755", "wrapper.sh", "wrapper"]);
     run(install.current_dir(project.path()));
-    let of_its_own = "build.rustc-workspace-wrapper = \"./wrapper\"";
+    // A runner of its own, which is a string, is overridden.
+    let of_its_own = "build.rustc-workspace-wrapper = \"./wrapper\"\n\
+                      target.x86_64-unknown-linux-gnu.runner = \"false -E\"";
     project.write(".cargo/config.toml", of_its_own);
     placed("anywhere");
     fs::remove_dir_all(project.path().join(".cargo")).unwrap();

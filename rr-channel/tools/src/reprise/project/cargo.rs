@@ -10,6 +10,7 @@ use std::process::Command;
 use anyhow::{Context, anyhow, bail, ensure};
 use cargo_metadata::Metadata;
 
+use super::configuration::{Configuration, Runner};
 use super::coverage::Coverage;
 use super::fixed;
 use super::metadata;
@@ -111,6 +112,7 @@ pub(crate) struct Patched {
     pub(crate) coverage: Coverage,
     options: Vec<String>,
     variables: Vec<(&'static str, OsString)>,
+    runners: Vec<Runner>,
 }
 
 impl Project {
@@ -266,15 +268,22 @@ impl Project {
         }
         if fixed::is_for(&self.cargo.host)
             && env::var_os(fixed::WRAPPER).is_none()
-            && !self.is_configured(fixed::KEY)
+            && !self.configuration().has(fixed::KEY)
         {
             let script = fixed::script(&dir)?;
             options.extend(config(fixed::KEY, &script.to_string_lossy())?);
         }
+        let mut targets: Vec<_> = self.shared.targets.iter().collect();
+        targets.push(&self.cargo.host);
+        targets.sort_unstable();
+        targets.dedup();
+        let targets = targets.into_iter();
+        let runners = targets.map(|target| Runner::of(target, self.configuration()));
         Ok(Patched {
             coverage: self.coverage(&plain),
             options,
             variables,
+            runners: runners.collect(),
         })
     }
 
@@ -316,7 +325,7 @@ impl Project {
     /// The output of `rustc -vV`, of the compiler that cargo calls.
     fn rustc_version(&self) -> anyhow::Result<String> {
         let given = env::var_os("RUSTC");
-        let given = given.or_else(|| Some(self.configured("build.rustc")?.into()));
+        let given = given.or_else(|| Some(self.configuration().string("build.rustc")?.into()));
         let rustc = given.unwrap_or_else(|| OsString::from("rustc"));
         let output = Command::new(&rustc).arg("-vV").output();
         let output = output.with_context(|| format!("cannot start {}", rustc.display()))?;
@@ -334,37 +343,13 @@ impl Project {
                     .into_string()
                     .map_err(|_| anyhow!("RUSTC_WRAPPER is not UTF-8"))?,
             ),
-            None => self.configured("build.rustc-wrapper"),
+            None => self.configuration().string("build.rustc-wrapper"),
         };
         Ok(given.filter(|wrapper| !wrapper.is_empty()))
     }
 
-    /// Whether cargo's configuration has a value of that name.
-    fn is_configured(&self, key: &str) -> bool {
-        self.configuration(key).is_some()
-    }
-
-    /// A string in cargo's configuration.
-    fn configured(&self, key: &str) -> Option<String> {
-        serde_json::from_slice(&self.configuration(key)?).ok()
-    }
-
-    /// A value of cargo's configuration, in JSON.
-    fn configuration(&self, key: &str) -> Option<Vec<u8>> {
-        let mut command = cargo();
-        command
-            .args(["-Zunstable-options", "config", "get"])
-            .args(["--format", "json-value", key])
-            .env(CHANNEL, "nightly");
-        let mut pass = self.shared.pass.iter();
-        while let Some(option) = pass.next() {
-            if option == "--config" {
-                command.arg(option).args(pass.next());
-            }
-        }
-        // What says nothing is as good as no.
-        let output = command.output().ok()?;
-        output.status.success().then_some(output.stdout)
+    fn configuration(&self) -> Configuration<'_> {
+        Configuration::of(&self.shared.pass)
     }
 
     /// A cargo command on the patched project, whose executables are run by `runner`.
@@ -376,11 +361,8 @@ impl Project {
         runner: &[String],
     ) -> anyhow::Result<Command> {
         let mut command = self.plainly(patched, subcommand);
-        let runner = serde_json::to_string(runner)?;
-        for target in self.shared.targets.iter().chain([&self.cargo.host]) {
-            command
-                .arg("--config")
-                .arg(format!("target.{target}.runner={runner}"));
+        for place in &patched.runners {
+            command.arg("--config").arg(place.option(runner)?);
         }
         command.args(args);
         Ok(command)

@@ -1,0 +1,125 @@
+//! Cargo's configuration, as cargo itself reads it.
+
+use std::env;
+
+use anyhow::{bail, ensure};
+
+use super::cargo::{CHANNEL, cargo};
+
+/// The configuration that holds for calls of cargo.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Configuration<'a> {
+    /// Options of these calls.
+    pass: &'a [String],
+}
+
+impl<'a> Configuration<'a> {
+    /// That of calls with these options.
+    pub(super) const fn of(pass: &'a [String]) -> Self {
+        Configuration { pass }
+    }
+
+    /// Whether there is a value of that name.
+    pub(super) fn has(self, key: &str) -> bool {
+        self.json(key).is_some()
+    }
+
+    /// A string.
+    pub(super) fn string(self, key: &str) -> Option<String> {
+        serde_json::from_slice(&self.json(key)?).ok()
+    }
+
+    /// A value, in JSON.
+    fn json(self, key: &str) -> Option<Vec<u8>> {
+        self.get(&["--format", "json-value", key])
+    }
+
+    /// The output of `cargo config get` with these words.
+    fn get(self, words: &[&str]) -> Option<Vec<u8>> {
+        let mut command = cargo();
+        command
+            .args(["-Zunstable-options", "config", "get"])
+            .args(words)
+            .env(CHANNEL, "nightly");
+        let mut pass = self.pass.iter();
+        while let Some(option) = pass.next() {
+            if option == "--config" {
+                command.arg(option).args(pass.next());
+            }
+        }
+        // What says nothing is as good as no.
+        let output = command.output().ok()?;
+        output.status.success().then_some(output.stdout)
+    }
+}
+
+/// A program that cargo calls with each executable for one platform.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Runner {
+    key: String,
+    /// Whether the user has one that is a string of words: cargo does not put a list in its place.
+    is_string: bool,
+}
+
+impl Runner {
+    /// That of `target`. Says if the user has one, which will not be used.
+    pub(super) fn of(target: &str, configuration: Configuration<'_>) -> Self {
+        let key = format!("target.{target}.runner");
+        let string = configuration.string(&key);
+        let variable = format!(
+            "CARGO_TARGET_{}_RUNNER",
+            target.replace(['-', '.'], "_").to_uppercase()
+        );
+        if env::var_os(&variable).is_some() {
+            eprintln!("reprise: the runner in {variable} is not used");
+        } else if string.is_some() || configuration.has(&key) {
+            eprintln!("reprise: cargo's configuration {key} is not used");
+        }
+        Runner {
+            key,
+            is_string: string.is_some(),
+        }
+    }
+
+    /// Cargo's option that has it call these `words` instead.
+    ///
+    /// # Errors
+    /// If they cannot be put into the place of the user's.
+    pub(super) fn option(&self, words: &[String]) -> anyhow::Result<String> {
+        let Runner { key, is_string } = self;
+        if !is_string {
+            return Ok(format!("{key}={}", serde_json::to_string(words)?));
+        }
+        if let Some(word) = words.iter().find(|word| word.contains(char::is_whitespace)) {
+            bail!(
+                "cargo's configuration {key} is a string, which cannot be overridden by one with \
+                 a space in `{word}`: make it a list, `runner = [\"PROGRAM\", \"ARGUMENT\"]`"
+            );
+        }
+        ensure!(!words.is_empty(), "there is no runner");
+        Ok(format!(
+            "{key}={}",
+            serde_json::to_string(&words.join(" "))?
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_runner_has_the_type_of_the_one_that_it_overrides() {
+        let option = |is_string, words: &[&str]| {
+            let key = "target.t.runner".to_owned();
+            let words: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            let option = Runner { key, is_string }.option(&words);
+            option.map_err(|error| error.to_string())
+        };
+        let list = r#"target.t.runner=["/a b","c"]"#;
+        assert_eq!(option(false, &["/a b", "c"]).as_deref(), Ok(list));
+        let string = r#"target.t.runner="/a c""#;
+        assert_eq!(option(true, &["/a", "c"]).as_deref(), Ok(string));
+        assert!(option(true, &["/a b", "c"]).is_err());
+    }
+}
