@@ -8,6 +8,7 @@ use std::process::Command;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use rr_channel::crossbeam_channel::{bounded, unbounded};
 use rr_channel::sync::{
     Arc, Barrier, Condvar, LazyLock, Mutex, MutexGuard, Once, OnceLock, RwLock, TryLockError, Weak,
     mpsc,
@@ -377,6 +378,49 @@ fn a_parked_thread_is_woken_through_any_handle() {
     assert_eq!(handle.id(), parked.thread().id());
     handle.unpark();
     parked.join().unwrap();
+}
+
+#[test]
+fn queued_messages_go_with_the_receiver() {
+    let (answer, answers) = mpsc::channel::<()>();
+    for (tx, rx) in [mpsc::sync_channel(1), mpsc::sync_channel(40)] {
+        tx.send(answer.clone()).unwrap();
+        drop(rx);
+        assert!(tx.send(answer.clone()).is_err());
+        assert!(matches!(answers.try_recv(), Err(mpsc::TryRecvError::Empty)));
+        // The sender, and with it the channel, is still there.
+        std::mem::forget(tx);
+    }
+    drop(answer);
+    assert_eq!(answers.recv(), Err(mpsc::RecvError));
+}
+
+#[test]
+fn a_send_that_waits_gets_its_message_back_when_the_receiver_goes() {
+    for capacity in [0, 1] {
+        let (tx, rx) = mpsc::sync_channel(capacity);
+        if capacity > 0 {
+            tx.send(1).unwrap();
+        }
+        let sender = thread::spawn(move || tx.send(2));
+        thread::yield_now();
+        drop(rx);
+        assert_eq!(sender.join().unwrap(), Err(mpsc::SendError(2)));
+    }
+}
+
+#[test]
+fn queued_messages_stay_in_a_bounded_channel_of_crossbeam() {
+    let value = Arc::new(());
+    for (capacity, stays) in [(Some(1), true), (None, false)] {
+        let (s, r) = capacity.map_or_else(unbounded, bounded);
+        s.send(Arc::clone(&value)).unwrap();
+        drop(r);
+        assert_eq!(Arc::strong_count(&value) == 2, stays);
+        assert!(s.send(Arc::clone(&value)).is_err());
+        drop(s);
+        assert_eq!(Arc::strong_count(&value), 1);
+    }
 }
 
 #[test]

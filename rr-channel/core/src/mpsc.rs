@@ -1,9 +1,11 @@
 //! A drop-in for [`std::sync::mpsc`]: its names and error types, over the channels
 //! of [`crossbeam_channel`](crate::crossbeam_channel).
 //!
-//! `std`'s channels are themselves a port of crossbeam's, so there is one engine for
-//! both faces, also where nothing is recorded. Not there: the unstable
-//! `Receiver::recv_deadline` and `SyncSender::send_timeout`.
+//! `std`'s channels are themselves a port of crossbeam's, so there is one engine for both faces.
+//! They differ in one thing: a receiver of `std`'s takes the messages in its channel with it when
+//! it goes; one of crossbeam's leaves those of a channel with a bound. Where nothing is recorded,
+//! channels with a bound are `std`'s own. Not there: the unstable `Receiver::recv_deadline` and
+//! `SyncSender::send_timeout`.
 //!
 //! ```
 //! use rr_channel::mpsc;
@@ -18,29 +20,42 @@ use std::cell::Cell;
 use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{RefUnwindSafe, UnwindSafe};
+use std::sync::mpsc;
 use std::time::Duration;
 
 pub use std::sync::mpsc::{RecvError, RecvTimeoutError, SendError, TryRecvError, TrySendError};
 
 use crate::crossbeam_channel as cb;
+use crate::engine::replay::Leftover;
+use crate::engine::session::{Session, session};
 
 /// The sending half of [`channel`].
 pub struct Sender<T>(cb::Sender<T>);
 
 /// The sending half of [`sync_channel`].
-pub struct SyncSender<T>(cb::Sender<T>);
+pub struct SyncSender<T>(SyncSenderKind<T>);
+
+enum SyncSenderKind<T> {
+    Plain(mpsc::SyncSender<T>),
+    Ours(cb::Sender<T>),
+}
 
 /// The receiving half of [`channel`] and [`sync_channel`]; one thread's at a time.
 pub struct Receiver<T> {
-    inner: cb::Receiver<T>,
+    inner: ReceiverKind<T>,
     /// `Send`, and not `Sync`.
     one_thread: PhantomData<Cell<()>>,
+}
+
+enum ReceiverKind<T> {
+    Plain(mpsc::Receiver<T>),
+    Ours(cb::Receiver<T>),
 }
 
 /// Creates a channel that never blocks its senders.
 pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
     let (s, r) = cb::unbounded();
-    (Sender(s), Receiver::new(r))
+    (Sender(s), Receiver::new(ReceiverKind::Ours(r)))
 }
 
 /// Creates a channel that holds `bound` messages and blocks senders when it is full;
@@ -55,8 +70,14 @@ pub fn channel<T>() -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(rx.recv(), Ok(1));
 /// ```
 pub fn sync_channel<T>(bound: usize) -> (SyncSender<T>, Receiver<T>) {
-    let (s, r) = cb::bounded(bound);
-    (SyncSender(s), Receiver::new(r))
+    if let Session::Off = session() {
+        let (s, r) = mpsc::sync_channel(bound);
+        let receiver = Receiver::new(ReceiverKind::Plain(r));
+        return (SyncSender(SyncSenderKind::Plain(s)), receiver);
+    }
+    let (s, r) = cb::bounded_with(bound, Leftover::Goes);
+    let receiver = Receiver::new(ReceiverKind::Ours(r));
+    (SyncSender(SyncSenderKind::Ours(s)), receiver)
 }
 
 impl<T> Sender<T> {
@@ -79,9 +100,12 @@ impl<T> SyncSender<T> {
     /// If the receiver is gone; the error holds the message.
     #[track_caller]
     pub fn send(&self, t: T) -> Result<(), SendError<T>> {
-        self.0
-            .send(t)
-            .map_err(|error| SendError(error.into_inner()))
+        match &self.0 {
+            SyncSenderKind::Plain(sender) => sender.send(t),
+            SyncSenderKind::Ours(sender) => sender
+                .send(t)
+                .map_err(|error| SendError(error.into_inner())),
+        }
     }
 
     /// Attempts to send a message without blocking.
@@ -90,15 +114,18 @@ impl<T> SyncSender<T> {
     /// If there is no room or the receiver is gone; the error holds the message.
     #[track_caller]
     pub fn try_send(&self, t: T) -> Result<(), TrySendError<T>> {
-        self.0.try_send(t).map_err(|error| match error {
-            cb::TrySendError::Full(t) => TrySendError::Full(t),
-            cb::TrySendError::Disconnected(t) => TrySendError::Disconnected(t),
-        })
+        match &self.0 {
+            SyncSenderKind::Plain(sender) => sender.try_send(t),
+            SyncSenderKind::Ours(sender) => sender.try_send(t).map_err(|error| match error {
+                cb::TrySendError::Full(t) => TrySendError::Full(t),
+                cb::TrySendError::Disconnected(t) => TrySendError::Disconnected(t),
+            }),
+        }
     }
 }
 
 impl<T> Receiver<T> {
-    const fn new(inner: cb::Receiver<T>) -> Self {
+    const fn new(inner: ReceiverKind<T>) -> Self {
         Receiver {
             inner,
             one_thread: PhantomData,
@@ -111,10 +138,13 @@ impl<T> Receiver<T> {
     /// If there is none, or none and no sender.
     #[track_caller]
     pub fn try_recv(&self) -> Result<T, TryRecvError> {
-        self.inner.try_recv().map_err(|error| match error {
-            cb::TryRecvError::Empty => TryRecvError::Empty,
-            cb::TryRecvError::Disconnected => TryRecvError::Disconnected,
-        })
+        match &self.inner {
+            ReceiverKind::Plain(receiver) => receiver.try_recv(),
+            ReceiverKind::Ours(receiver) => receiver.try_recv().map_err(|error| match error {
+                cb::TryRecvError::Empty => TryRecvError::Empty,
+                cb::TryRecvError::Disconnected => TryRecvError::Disconnected,
+            }),
+        }
     }
 
     /// Waits for a message.
@@ -123,7 +153,10 @@ impl<T> Receiver<T> {
     /// If there is none and no sender.
     #[track_caller]
     pub fn recv(&self) -> Result<T, RecvError> {
-        self.inner.recv().map_err(|cb::RecvError| RecvError)
+        match &self.inner {
+            ReceiverKind::Plain(receiver) => receiver.recv(),
+            ReceiverKind::Ours(receiver) => receiver.recv().map_err(|cb::RecvError| RecvError),
+        }
     }
 
     /// Waits for a message for a limited time.
@@ -132,12 +165,15 @@ impl<T> Receiver<T> {
     /// If the time is up, or there is no message and no sender.
     #[track_caller]
     pub fn recv_timeout(&self, timeout: Duration) -> Result<T, RecvTimeoutError> {
-        self.inner
-            .recv_timeout(timeout)
-            .map_err(|error| match error {
-                cb::RecvTimeoutError::Timeout => RecvTimeoutError::Timeout,
-                cb::RecvTimeoutError::Disconnected => RecvTimeoutError::Disconnected,
-            })
+        match &self.inner {
+            ReceiverKind::Plain(receiver) => receiver.recv_timeout(timeout),
+            ReceiverKind::Ours(receiver) => {
+                receiver.recv_timeout(timeout).map_err(|error| match error {
+                    cb::RecvTimeoutError::Timeout => RecvTimeoutError::Timeout,
+                    cb::RecvTimeoutError::Disconnected => RecvTimeoutError::Disconnected,
+                })
+            }
+        }
     }
 
     /// A blocking iterator, which ends when all senders are gone.
@@ -219,7 +255,18 @@ impl<T> Clone for Sender<T> {
 
 impl<T> Clone for SyncSender<T> {
     fn clone(&self) -> Self {
-        SyncSender(self.0.clone())
+        SyncSender(match &self.0 {
+            SyncSenderKind::Plain(sender) => SyncSenderKind::Plain(sender.clone()),
+            SyncSenderKind::Ours(sender) => SyncSenderKind::Ours(sender.clone()),
+        })
+    }
+}
+
+impl<T> Drop for Receiver<T> {
+    fn drop(&mut self) {
+        if let ReceiverKind::Ours(receiver) = &mut self.inner {
+            receiver.discard();
+        }
     }
 }
 

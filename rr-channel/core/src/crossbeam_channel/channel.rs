@@ -13,7 +13,7 @@ use rr_channel_log::Op;
 use super::iter::{Iter, TryIter};
 use super::record::{self, NotSent};
 use super::waiting::{Block, Try, Until, Waiting};
-use crate::engine::replay::{self, Chan, Native};
+use crate::engine::replay::{self, Chan, Leftover, Native};
 use crate::engine::session::{Session, session};
 use crate::engine::shown;
 use crate::platform::clock as real_clock;
@@ -58,7 +58,7 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
             let (s, r) = record::unbounded();
             (Sender(S::Recorded(s)), Receiver(R::Recorded(r)))
         }
-        Session::Replay(_) => replayed(None),
+        Session::Replay(_) => replayed(None, Leftover::Goes),
     }
 }
 
@@ -71,6 +71,13 @@ pub fn unbounded<T>() -> (Sender<T>, Receiver<T>) {
 /// assert_eq!(r.recv(), Ok(1));
 /// ```
 pub fn bounded<T>(cap: usize) -> (Sender<T>, Receiver<T>) {
+    // Upstream's other channels discard messages when the last receiver goes.
+    bounded_with(cap, Leftover::Stays)
+}
+
+/// The same, where a replay treats messages as `leftover` says. Otherwise they stay until the
+/// receiver [discards](Receiver::discard) them.
+pub(crate) fn bounded_with<T>(cap: usize, leftover: Leftover) -> (Sender<T>, Receiver<T>) {
     match session() {
         Session::Off => {
             let (s, r) = raw::bounded(cap);
@@ -80,12 +87,12 @@ pub fn bounded<T>(cap: usize) -> (Sender<T>, Receiver<T>) {
             let (s, r) = record::bounded(cap);
             (Sender(S::Recorded(s)), Receiver(R::Recorded(r)))
         }
-        Session::Replay(_) => replayed(Some(cap)),
+        Session::Replay(_) => replayed(Some(cap), leftover),
     }
 }
 
-fn replayed<T>(capacity: Option<usize>) -> (Sender<T>, Receiver<T>) {
-    let chan = Arc::new(Chan::queue(capacity));
+fn replayed<T>(capacity: Option<usize>, leftover: Leftover) -> (Sender<T>, Receiver<T>) {
+    let chan = Arc::new(Chan::queue(capacity, leftover));
     (
         Sender(S::Replayed(Arc::clone(&chan))),
         Receiver(R::Replayed(chan)),
@@ -422,6 +429,14 @@ impl<T> Receiver<T> {
     /// A non-blocking iterator over messages, which ends when there is none.
     pub fn try_iter(&self) -> TryIter<'_, T> {
         TryIter { receiver: self }
+    }
+
+    /// Discards the messages of a channel with a bound that is recorded, of which this is the only
+    /// receiver, and disconnects it.
+    pub(crate) fn discard(&mut self) {
+        if let R::Recorded(recorded) = &mut self.0 {
+            recorded.discard();
+        }
     }
 
     /// Returns `true` if receivers belong to the same channel.

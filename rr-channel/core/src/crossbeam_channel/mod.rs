@@ -28,6 +28,7 @@ pub use ::crossbeam_channel::{
     SendTimeoutError, TryReadyError, TryRecvError, TrySelectError, TrySendError,
 };
 
+pub(crate) use self::channel::bounded_with;
 pub use self::channel::{Receiver, Sender, after, at, bounded, never, tick, unbounded};
 pub use self::iter::{IntoIter, Iter, TryIter};
 pub use self::select::{Select, SelectedOperation};

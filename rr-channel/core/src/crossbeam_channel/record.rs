@@ -25,6 +25,7 @@ use crate::engine::context;
 use crate::engine::payload;
 use crate::engine::replay::Native;
 use crate::platform::apart::apart;
+use crate::platform::discard::discard;
 use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::places;
 use crate::recorder::tag::{Stamped, Tag};
@@ -354,6 +355,22 @@ pub(super) fn next(slot: &mut u64) -> u64 {
 }
 
 impl<T> Receiver<T> {
+    /// Disconnects the channel, of which this is the only receiver, and discards its messages, if
+    /// it has a bound and they would stay.
+    pub(super) fn discard(&mut self) {
+        if !self.shared.is_ordered() {
+            return;
+        }
+        let raw = std::mem::replace(&mut self.raw, raw::never());
+        let mut messages = Vec::with_capacity(raw.len());
+        // No send comes between: waiting ones find the channel disconnected.
+        let order = self.shared.order();
+        messages.extend(raw.try_iter());
+        drop(raw);
+        drop(order);
+        discard(messages);
+    }
+
     #[inline(always)]
     #[track_caller]
     pub(super) fn recv(&self, op: Op, waiting: impl Waiting) -> Result<T, TryRecvError> {

@@ -5,6 +5,7 @@ pub mod apart;
 pub mod backoff;
 pub mod clock;
 pub mod current;
+pub mod discard;
 pub mod lock;
 pub mod spin_lock;
 pub mod sys;

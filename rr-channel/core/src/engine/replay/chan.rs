@@ -5,7 +5,6 @@
 //! sender's [queue](super::sender_queues), and receivers also share the lock of the [early
 //! messages](super::early_messages).
 
-use std::mem::ManuallyDrop;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -21,6 +20,7 @@ use super::{Arm, ChanKey, Got, Native, Pick, engine, follow};
 use crate::engine::context;
 use crate::engine::shown;
 use crate::platform::backoff::retry_before_sleep;
+use crate::platform::discard::discard;
 use crate::platform::lock::lock;
 use crate::platform::spin_lock::{SpinGuard, SpinLock};
 use crate::recorder::tag::Tag;
@@ -31,8 +31,18 @@ pub(crate) struct Chan<T> {
     key: ChanKey,
     id: ChannelId,
     capacity: Option<usize>,
+    leftover: Leftover,
     flow: Arc<Flow>,
     content: Content<T>,
+}
+
+/// What becomes of a queue's messages when the last receiver goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Leftover {
+    /// They go with it.
+    Goes,
+    /// They go with the last handle.
+    Stays,
 }
 
 /// The storage of a channel's messages.
@@ -54,6 +64,8 @@ struct Queue<T> {
     flow: Arc<Flow>,
     queues: Arc<SenderQueues<T>>,
     early_messages: Padded<SpinLock<EarlyMessages<T>>>,
+    /// The messages that were there when the last receiver went, if they [stay](Leftover::Stays).
+    left: Mutex<Vec<T>>,
 }
 
 /// On cache lines of its own: receivers write here, and senders read the fields beside it.
@@ -139,7 +151,7 @@ struct Sending {
 
 impl<T> Chan<T> {
     /// A queue for `capacity` messages, or any number.
-    pub(crate) fn queue(capacity: Option<usize>) -> Self {
+    pub(crate) fn queue(capacity: Option<usize>, leftover: Leftover) -> Self {
         let flow = Arc::new(Flow::new(capacity));
         let content = if capacity == Some(0) {
             Content::Meeting(Meeting {
@@ -152,9 +164,10 @@ impl<T> Chan<T> {
                 flow: Arc::clone(&flow),
                 early_messages: Padded(SpinLock::new(EarlyMessages::new(Arc::clone(&queues)))),
                 queues,
+                left: Mutex::default(),
             })
         };
-        Chan::open(flow, None, capacity, content)
+        Chan::open(flow, None, capacity, leftover, content)
     }
 
     /// A timer that fires at `due` (never, if `None`) and every `period` after that.
@@ -163,13 +176,20 @@ impl<T> Chan<T> {
         T: From<Instant>,
     {
         let flow = Arc::new(Flow::new(Some(1)));
-        Chan::open(flow, Some((due, period)), Some(1), Content::Timer(T::from))
+        Chan::open(
+            flow,
+            Some((due, period)),
+            Some(1),
+            Leftover::Goes,
+            Content::Timer(T::from),
+        )
     }
 
     fn open(
         flow: Arc<Flow>,
         timer: Option<(Option<Instant>, Option<Duration>)>,
         capacity: Option<usize>,
+        leftover: Leftover,
         content: Content<T>,
     ) -> Self {
         let id = context::next_channel();
@@ -178,6 +198,7 @@ impl<T> Chan<T> {
             key,
             id,
             capacity,
+            leftover,
             flow,
             content,
         }
@@ -191,7 +212,7 @@ impl<T> Chan<T> {
         self.flow.cloned(sends);
     }
 
-    /// A handle is dropped. The last receiver takes the messages in the channel with it
+    /// A handle is dropped. The last receiver perhaps takes the messages in the channel with it
     /// (not those that senders still wait with).
     pub(crate) fn dropped(&self, sends: bool) {
         if !self.flow.dropped(sends) {
@@ -202,12 +223,12 @@ impl<T> Chan<T> {
             _ => Vec::new(),
         };
         engine().changed(self.key, Change::Abandoned);
-        // Outside of every lock: a message's destructor may use channels. If one
-        // panics, the messages after it leak, as upstream's do: a second panic
-        // would end the process.
-        let mut messages = ManuallyDrop::new(discarded.into_iter());
-        messages.by_ref().for_each(drop);
-        drop(ManuallyDrop::into_inner(messages));
+        match &self.content {
+            Content::Queue(queue) if self.leftover == Leftover::Stays => {
+                lock(&queue.left).extend(discarded);
+            }
+            _ => discard(discarded),
+        }
     }
 
     /// This channel as an arm of a selection.

@@ -57,7 +57,7 @@ use crate::platform::backoff::retry_before_sleep;
 pub use arrivals::Expected;
 #[cfg(not(debug_assertions))]
 pub(crate) use chan::Chan;
-pub use chan::{Disconnected, NotSent};
+pub use chan::{Disconnected, Leftover, NotSent};
 pub use clocks::{ClockCursor, Clocks};
 pub use cursor::Cursor;
 pub use draws::Draws;

@@ -18,7 +18,7 @@ use rr_channel_log::Op;
 
 use super::chan::{self, Disconnected, NotSent};
 use super::erased::Words;
-use super::{Arm, Native, Pick};
+use super::{Arm, Leftover, Native, Pick};
 use crate::platform::spin_lock::SpinLock;
 use crate::recorder::tag::Tag;
 
@@ -36,9 +36,9 @@ struct Untyped(chan::Chan<Words>);
 
 impl<T> Chan<T> {
     /// As [`chan::Chan::queue`].
-    pub(crate) fn queue(capacity: Option<usize>) -> Self {
+    pub(crate) fn queue(capacity: Option<usize>, leftover: Leftover) -> Self {
         Chan {
-            untyped: Untyped::queue(capacity),
+            untyped: Untyped::queue(capacity, leftover),
             messages: PhantomData,
         }
     }
@@ -133,8 +133,8 @@ impl<T> Drop for Chan<T> {
 // None of these may become part of what calls it, which is in the program.
 impl Untyped {
     #[inline(never)]
-    fn queue(capacity: Option<usize>) -> Self {
-        Untyped(chan::Chan::queue(capacity))
+    fn queue(capacity: Option<usize>, leftover: Leftover) -> Self {
+        Untyped(chan::Chan::queue(capacity, leftover))
     }
 
     #[inline(never)]
