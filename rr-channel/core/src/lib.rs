@@ -19,6 +19,9 @@
 //! | 5 | `mpsc` | drop-in for `std::sync::mpsc` |
 //! | 6 | `sync` | drop-ins for the locks of `std` |
 
+// A crate with such calls, compiled with unwinding, links into no program that aborts on panics.
+#![cfg_attr(target_arch = "x86_64", deny(ffi_unwind_calls))]
+
 // Otherwise a replay would confuse threads, without a visible cause.
 #[cfg(all(
     feature = "interpose",

@@ -169,6 +169,16 @@ fn what_a_program_reads_from_clocks_is_replayed() {
 }
 
 #[test]
+fn programs_that_abort_where_they_panic_are_recorded() {
+    let manifest = format!("{PACKAGE}[profile.dev]\npanic = \"abort\"\n");
+    let project = Project::new(&[("Cargo.toml", &manifest), ("src/main.rs", PROGRAM)]);
+    run(&mut project.reprise(&["run", "--std", "-q"]));
+    run(&mut project.reprise(&["replay"]));
+    let outcomes = project.take_outcomes();
+    assert_eq!((outcomes.len(), &outcomes[0]), (2, &outcomes[1]));
+}
+
+#[test]
 fn a_plain_build_afterwards_has_the_original() {
     let project = Project::new(&[("Cargo.toml", PACKAGE), ("src/lib.rs", LIBRARY)]);
     let wrapper = project.path().join("wrapper");

@@ -11,9 +11,13 @@
 //! A harness starts its tests in any order, so its threads are named by their thread names, where
 //! they have one.
 //!
-//! **Safety** rests on: the signature is that of pthread_create(3). Arguments are passed on as
-//! they came, except that the start routine is wrapped. The wrapper's data travel in a box that
-//! exactly one of the two sides frees.
+//! A thread may end by `pthread_exit`, which unwinds its stack. So the wrapper of a start routine
+//! leaves no frame: it jumps there. A call that may unwind would also keep programs from linking
+//! that abort where they panic.
+//!
+//! **Safety** rests on: the signature is that of pthread_create(3), which does not unwind.
+//! Arguments are passed on as they came, except that the start routine is wrapped. The wrapper's
+//! data travel in a box that exactly one of the two sides frees.
 
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -24,8 +28,9 @@ use crate::engine::context;
 use crate::engine::interpose_processes;
 use crate::engine::seats::{self, Seat};
 
-type Start = unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void;
-type PthreadCreate = unsafe extern "C-unwind" fn(
+/// Never called from here, or it would say that it may unwind.
+type Start = unsafe extern "C" fn(*mut c_void) -> *mut c_void;
+type PthreadCreate = unsafe extern "C" fn(
     *mut libc::pthread_t,
     *const libc::pthread_attr_t,
     Start,
@@ -49,7 +54,7 @@ struct Parcel {
 /// # Safety
 /// As the function of the C library.
 #[unsafe(no_mangle)]
-unsafe extern "C-unwind" fn pthread_create(
+unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
     attributes: *const libc::pthread_attr_t,
     start: Start,
@@ -75,6 +80,13 @@ unsafe extern "C-unwind" fn pthread_create(
         argument,
         seat,
     }));
+    #[cfg(not(target_arch = "x86_64"))]
+    // SAFETY: the same function; the C library lets it unwind.
+    let unpack = unsafe {
+        std::mem::transmute::<unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void, Start>(
+            unpack_unwinding,
+        )
+    };
     // SAFETY: as above, but that `unpack` takes over the parcel and calls `start`.
     let result = unsafe { create(thread, attributes, unpack, parcel.cast()) };
     if result != 0 {
@@ -87,9 +99,54 @@ unsafe extern "C-unwind" fn pthread_create(
 }
 
 /// A new thread's first function: takes its seat, and starts.
-unsafe extern "C-unwind" fn unpack(parcel: *mut c_void) -> *mut c_void {
-    let (start, argument) = at_work(|| {
-        // SAFETY: `pthread_create` passes its parcel to exactly one new thread.
+///
+/// # Safety
+/// As [`open`].
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+unsafe extern "C" fn unpack(parcel: *mut c_void) -> *mut c_void {
+    // The call needs an aligned stack; its result is in two registers.
+    std::arch::naked_asm!(
+        "sub rsp, 8",
+        "call {open}",
+        "add rsp, 8",
+        "mov rdi, rdx",
+        "jmp rax",
+        open = sym open,
+    )
+}
+
+/// A new thread's first function: takes its seat, and starts.
+///
+/// # Safety
+/// As [`open`].
+#[cfg(not(target_arch = "x86_64"))]
+unsafe extern "C-unwind" fn unpack_unwinding(parcel: *mut c_void) -> *mut c_void {
+    // SAFETY: the caller's promise.
+    let Routine { start, argument } = unsafe { open(parcel) };
+    // SAFETY: the same function, which may unwind.
+    let start = unsafe {
+        std::mem::transmute::<Start, unsafe extern "C-unwind" fn(*mut c_void) -> *mut c_void>(start)
+    };
+    // SAFETY: what `pthread_create`'s caller wanted called. Nothing is left in this
+    // frame that an unwinding `pthread_exit` would skip.
+    unsafe { start(argument) }
+}
+
+/// What a new thread is to call.
+#[repr(C)]
+struct Routine {
+    start: Start,
+    argument: *mut c_void,
+}
+
+/// The calling thread, which is new, takes its seat. Returns what it is to call.
+///
+/// # Safety
+/// `parcel` is from `pthread_create`, which passes it to exactly one new thread.
+unsafe extern "C" fn open(parcel: *mut c_void) -> Routine {
+    at_work(|| {
+        // SAFETY: the caller's promise.
         let Parcel {
             start,
             argument,
@@ -99,11 +156,8 @@ unsafe extern "C-unwind" fn unpack(parcel: *mut c_void) -> *mut c_void {
             chaos::arrive(&seat.dti);
         }
         seats::take(seat);
-        (start, argument)
-    });
-    // SAFETY: what `pthread_create`'s caller wanted called. Nothing is left in this
-    // frame that an unwinding `pthread_exit` would skip.
-    unsafe { start(argument) }
+        Routine { start, argument }
+    })
 }
 
 /// The C library's own function; `None` if there is none to be found.
@@ -116,4 +170,49 @@ fn next_definition() -> Option<PthreadCreate> {
         // pointer becomes `None`.
         unsafe { std::mem::transmute::<*mut c_void, Option<PthreadCreate>>(symbol) }
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ptr;
+
+    use rr_channel_log::identity::Dti;
+
+    use super::*;
+
+    unsafe extern "C" fn exit(argument: *mut c_void) -> *mut c_void {
+        // SAFETY: no frame of the thread has anything to clean up.
+        unsafe { libc::pthread_exit(argument) }
+    }
+
+    unsafe extern "C" fn come_back(argument: *mut c_void) -> *mut c_void {
+        argument
+    }
+
+    #[test]
+    fn a_wrapped_thread_returns_or_exits_with_its_result() {
+        for start in [come_back as Start, exit] {
+            let result = ptr::without_provenance_mut::<c_void>(42);
+            let parcel = Box::into_raw(Box::new(Parcel {
+                start,
+                argument: result,
+                seat: Seat {
+                    dti: Dti::main(),
+                    name_wins: true,
+                },
+            }));
+            let create = next_definition().unwrap();
+            let (mut thread, mut got) = (0, ptr::null_mut());
+            // SAFETY: `unpack` gets the parcel, and the thread is joined.
+            unsafe {
+                let attributes = ptr::null();
+                assert_eq!(
+                    create(&raw mut thread, attributes, unpack, parcel.cast()),
+                    0
+                );
+                assert_eq!(libc::pthread_join(thread, &raw mut got), 0);
+            }
+            assert_eq!(got, result);
+        }
+    }
 }
