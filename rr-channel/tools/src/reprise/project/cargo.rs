@@ -7,7 +7,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context, anyhow, bail, ensure};
+use anyhow::{Context, bail, ensure};
 use cargo_metadata::Metadata;
 
 use super::configuration::{Configuration, Runner};
@@ -324,28 +324,20 @@ impl Project {
 
     /// The output of `rustc -vV`, of the compiler that cargo calls.
     fn rustc_version(&self) -> anyhow::Result<String> {
-        let given = env::var_os("RUSTC");
-        let given = given.or_else(|| Some(self.configuration().string("build.rustc")?.into()));
-        let rustc = given.unwrap_or_else(|| OsString::from("rustc"));
+        let variables = ["RUSTC", "CARGO_BUILD_RUSTC"];
+        let rustc = self.configuration().program(&variables, "build.rustc")?;
+        let rustc = rustc.unwrap_or_else(|| "rustc".to_owned());
         let output = Command::new(&rustc).arg("-vV").output();
-        let output = output.with_context(|| format!("cannot start {}", rustc.display()))?;
+        let output = output.with_context(|| format!("cannot start {rustc}"))?;
         ensure!(output.status.success(), "`rustc -vV` failed");
         Ok(String::from_utf8_lossy(&output.stdout).into_owned())
     }
 
     /// The user's program that cargo is to call in place of the compiler.
     fn rustc_wrapper(&self) -> anyhow::Result<Option<String>> {
-        let names = ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"];
-        let given = names.into_iter().find_map(env::var_os);
-        let given = match given {
-            Some(given) => Some(
-                given
-                    .into_string()
-                    .map_err(|_| anyhow!("RUSTC_WRAPPER is not UTF-8"))?,
-            ),
-            None => self.configuration().string("build.rustc-wrapper"),
-        };
-        Ok(given.filter(|wrapper| !wrapper.is_empty()))
+        let variables = ["RUSTC_WRAPPER", "CARGO_BUILD_RUSTC_WRAPPER"];
+        self.configuration()
+            .program(&variables, "build.rustc-wrapper")
     }
 
     fn configuration(&self) -> Configuration<'_> {

@@ -1,8 +1,9 @@
 //! Cargo's configuration, as cargo itself reads it.
 
 use std::env;
+use std::path::{Path, PathBuf};
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, anyhow, bail, ensure};
 
 use super::cargo::{CHANNEL, cargo};
 
@@ -29,6 +30,38 @@ impl<'a> Configuration<'a> {
         serde_json::from_slice(&self.json(key)?).ok()
     }
 
+    /// A program: that of the first of these `variables` that is set, or that of `key`. A path is
+    /// relative to where it is from, as for cargo: it becomes one that holds everywhere.
+    ///
+    /// # Errors
+    /// If it is not UTF-8.
+    pub(super) fn program(self, variables: &[&str], key: &str) -> anyhow::Result<Option<String>> {
+        let here = env::current_dir().context("cannot find the current directory")?;
+        let variable = variables
+            .iter()
+            .find_map(|name| Some((name, env::var_os(name)?)));
+        if let Some((name, value)) = variable {
+            let value = value
+                .into_string()
+                .map_err(|_| anyhow!("{name} is not UTF-8"))?;
+            return from(&here, value);
+        }
+        let Some(value) = self.string(key) else {
+            return Ok(None);
+        };
+        // A file holds for the directory above that of its own.
+        let file = self.origin(key);
+        let root = file.as_deref().and_then(|file| file.parent()?.parent());
+        from(root.unwrap_or(&here), value)
+    }
+
+    /// The file that has a value.
+    fn origin(self, key: &str) -> Option<PathBuf> {
+        let text = String::from_utf8(self.get(&["--show-origin", key])?).ok()?;
+        let (_, origin) = text.trim_end().rsplit_once(" # ")?;
+        Some(PathBuf::from(origin)).filter(|origin| origin.is_absolute())
+    }
+
     /// A value, in JSON.
     fn json(self, key: &str) -> Option<Vec<u8>> {
         self.get(&["--format", "json-value", key])
@@ -51,6 +84,17 @@ impl<'a> Configuration<'a> {
         let output = command.output().ok()?;
         output.status.success().then_some(output.stdout)
     }
+}
+
+/// The program that `value` names in a file for the directory `root`: one without a slash is
+/// searched for.
+fn from(root: &Path, value: String) -> anyhow::Result<Option<String>> {
+    if value.is_empty() || !value.contains('/') {
+        return Ok(Some(value).filter(|value| !value.is_empty()));
+    }
+    let path = root.join(value).into_os_string().into_string();
+    let path = path.map_err(|path| anyhow!("the path {} is not UTF-8", path.display()))?;
+    Ok(Some(path))
 }
 
 /// A program that cargo calls with each executable for one platform.
@@ -106,7 +150,29 @@ impl Runner {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
+
+    #[test]
+    fn the_path_of_a_program_is_relative_to_where_it_is_from() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join(".cargo/config.toml");
+        fs::create_dir(dir.path().join(".cargo")).unwrap();
+        let check = |value: &str, program: Option<&str>| {
+            fs::write(&file, format!("build.rustc-wrapper = \"{value}\"")).unwrap();
+            let pass = ["--config".to_owned(), file.to_str().unwrap().to_owned()];
+            let found = Configuration::of(&pass).program(&[], "build.rustc-wrapper");
+            assert_eq!(found.unwrap().as_deref(), program);
+        };
+        let below = dir.path().join("tools/wrap.sh");
+        check("tools/wrap.sh", below.to_str());
+        check("/usr/bin/wrap", Some("/usr/bin/wrap"));
+        check("sccache", Some("sccache"));
+        check("", None);
+        let here = from(Path::new("/a/b"), "./wrap.sh".to_owned());
+        assert_eq!(here.unwrap().as_deref(), Some("/a/b/./wrap.sh"));
+    }
 
     #[test]
     fn a_runner_has_the_type_of_the_one_that_it_overrides() {
