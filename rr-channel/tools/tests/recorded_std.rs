@@ -222,6 +222,25 @@ fn a_plain_build_afterwards_has_the_original() {
 }
 
 #[test]
+fn the_std_is_built_without_the_configuration_of_the_project() {
+    let configuration = "[profile.release]\npanic = \"abort\"\n\
+                         [source.crates-io]\nreplace-with = \"nothing\"\n\
+                         [source.nothing]\ndirectory = \"vendor\"\n";
+    let project = Project::new(&[
+        ("Cargo.toml", PACKAGE),
+        ("src/lib.rs", LIBRARY),
+        (".cargo/config.toml", configuration),
+        ("vendor/.keep", ""),
+    ]);
+    let mut reprise = project.reprise(&["test", "--std", "--lib"]);
+    // Not below the project, whose configuration would hold there.
+    let cache = tempfile::tempdir().unwrap();
+    run(reprise
+        .env("XDG_CACHE_HOME", cache.path())
+        .env("CARGO_PROFILE_RELEASE_PANIC", "abort"));
+}
+
+#[test]
 fn recordings_with_and_without_it_can_be_built_at_once() {
     let manifest = format!("{PACKAGE}[dependencies]\ncrossbeam-channel = \"0.5\"\n");
     let source = "#[test]\nfn sends() {\n    let (s, r) = crossbeam_channel::unbounded();\n    \

@@ -14,7 +14,7 @@ use super::configuration::{Configuration, Runner};
 use super::coverage::Coverage;
 use super::fixed;
 use super::metadata;
-use super::recorded_std::RecordedStd;
+use super::recorded_std::{Compiler, RecordedStd};
 use crate::reprise::patch::crates::{self, Crate};
 use crate::reprise::patch::manifest::Replaced;
 use crate::reprise::patch::{self, copy};
@@ -302,12 +302,7 @@ impl Project {
             [target] => target,
             _ => bail!("{STD} is for one target, and there are several"),
         };
-        let mut cargo = cargo();
-        if self.shared.pass.iter().any(|option| option == "--offline") {
-            cargo.arg("--offline");
-        }
-        let version = self.rustc_version()?;
-        let std = RecordedStd::get(cargo, &version, target, &plain_lock(dir), &self.dir)?;
+        let std = RecordedStd::get(&self.compiler()?, target, &plain_lock(dir), &self.dir)?;
         // Cargo does not know which wrapper built what: a plain build must not find it, nor one
         // with another `std`.
         let build = self.dir.join(format!("build-{}", std.name()));
@@ -322,15 +317,12 @@ impl Project {
         ])
     }
 
-    /// The output of `rustc -vV`, of the compiler that cargo calls.
-    fn rustc_version(&self) -> anyhow::Result<String> {
+    /// The compiler that cargo calls.
+    fn compiler(&self) -> anyhow::Result<Compiler> {
         let variables = ["RUSTC", "CARGO_BUILD_RUSTC"];
         let rustc = self.configuration().program(&variables, "build.rustc")?;
-        let rustc = rustc.unwrap_or_else(|| "rustc".to_owned());
-        let output = Command::new(&rustc).arg("-vV").output();
-        let output = output.with_context(|| format!("cannot start {rustc}"))?;
-        ensure!(output.status.success(), "`rustc -vV` failed");
-        Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        let offline = self.shared.pass.iter().any(|option| option == "--offline");
+        Compiler::ask(rustc.unwrap_or_else(|| "rustc".to_owned()), offline)
     }
 
     /// The user's program that cargo is to call in place of the compiler.

@@ -16,12 +16,13 @@
 use std::env;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context, ensure};
 use cargo_metadata::Message;
 use serde::{Deserialize, Serialize};
 
+use super::cargo::cargo;
 use crate::reprise::patch::{self, copy};
 
 const SCRIPT: &str = include_str!("recorded_std.sh");
@@ -81,16 +82,76 @@ pub(crate) struct RecordedStd {
     hash: String,
 }
 
+/// The compiler of a project, and how cargo is called that builds with it.
+#[derive(Debug)]
+pub(crate) struct Compiler {
+    /// The program, and the directory that it is installed in.
+    rustc: String,
+    sysroot: PathBuf,
+    /// The output of `rustc -vV`.
+    version: String,
+    /// Whether nothing may be downloaded.
+    offline: bool,
+}
+
+impl Compiler {
+    /// The one that `rustc` is in the current directory.
+    ///
+    /// # Errors
+    /// If it cannot be asked.
+    pub(crate) fn ask(rustc: String, offline: bool) -> anyhow::Result<Self> {
+        let ask = |question: &[&str]| {
+            let output = Command::new(&rustc).args(question).output();
+            let output = output.with_context(|| format!("cannot start {rustc}"))?;
+            ensure!(
+                output.status.success(),
+                "`{rustc} {}` failed",
+                question.join(" ")
+            );
+            Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+        };
+        let version = ask(&["-vV"])?;
+        let sysroot = PathBuf::from(ask(&["--print", "sysroot"])?.trim_end());
+        Ok(Compiler {
+            rustc,
+            sysroot,
+            version,
+            offline,
+        })
+    }
+
+    /// A program of the same toolchain. One that is searched for may be another one in another
+    /// directory.
+    fn installed(&self, name: &str) -> Option<PathBuf> {
+        Some(self.sysroot.join("bin").join(name)).filter(|program| program.exists())
+    }
+
+    /// A call of cargo that builds with it, in any directory.
+    fn cargo(&self) -> Command {
+        let mut command = match self.installed("cargo") {
+            Some(installed) if env::var_os("CARGO").is_none() => Command::new(installed),
+            _ => cargo(),
+        };
+        if self.offline {
+            command.arg("--offline");
+        }
+        if self.rustc.contains('/') {
+            command.env("RUSTC", &self.rustc);
+        } else if let Some(rustc) = self.installed("rustc") {
+            command.env("RUSTC", rustc);
+        }
+        command
+    }
+}
+
 impl RecordedStd {
-    /// The one for the compiler `version` (the output of `rustc -vV`) and the platform `target`,
-    /// built if it is not there yet. `lock` is the project's lock file: what can be downloaded
-    /// may be no more than what that names.
+    /// The one for this compiler and the platform `target`, built if it is not there yet. `lock` is
+    /// the project's lock file: what can be downloaded may be no more than what that names.
     ///
     /// # Errors
     /// If it cannot be built.
     pub(crate) fn get(
-        cargo: Command,
-        version: &str,
+        compiler: &Compiler,
         target: &str,
         lock: &Path,
         otherwise: &Path,
@@ -103,7 +164,7 @@ impl RecordedStd {
                 hasher.update(part.as_bytes());
             }
         }
-        hasher.update(version.as_bytes());
+        hasher.update(compiler.version.as_bytes());
         hasher.update(target.as_bytes());
         let key = hasher.finalize().to_hex();
         let dir = cache()
@@ -122,7 +183,7 @@ impl RecordedStd {
             return Ok(built);
         }
         eprintln!("reprise: building a std that records, once for this compiler");
-        let made = build(cargo, &files, target, lock, &dir)?;
+        let made = build(compiler, &files, target, lock, &dir)?;
         copy::write(&built, &serde_json::to_vec(&made)?)?;
         Ok(made)
     }
@@ -202,8 +263,21 @@ fn cache() -> Option<PathBuf> {
     Some(dir)
 }
 
+/// What a profile for releases is if nobody has configured it.
+const PROFILE: &[&str] = &[
+    "opt-level=3",
+    "debug=false",
+    "debug-assertions=false",
+    "overflow-checks=false",
+    "lto=false",
+    "panic=\"unwind\"",
+    "incremental=false",
+    "codegen-units=16",
+    "rpath=false",
+];
+
 fn build(
-    mut cargo: Command,
+    compiler: &Compiler,
     files: &[(String, String)],
     target: &str,
     lock: &Path,
@@ -214,26 +288,19 @@ fn build(
     if let Ok(bytes) = fs::read(lock) {
         copy::write(&package.join("Cargo.lock"), &bytes)?;
     }
-    let to = dir.join("target");
-    let output = cargo
-        .args(["build", "--release", "--quiet"])
-        .arg("--message-format=json-render-diagnostics")
-        .arg("--manifest-path")
-        .arg(package.join("Cargo.toml"))
-        .args(["--target", target])
-        .arg("--target-dir")
-        .arg(&to)
-        .arg("--config")
-        .arg(format!("build.build-dir={}", serde_json::to_string(&to)?))
-        // A project may use other builds of the same packages, and link with bitcode.
-        .env(
-            "CARGO_ENCODED_RUSTFLAGS",
-            "-Cmetadata=rr-channel\u{1f}-Cembed-bitcode=yes",
-        )
-        .env("RUSTC_WORKSPACE_WRAPPER", "")
-        .stderr(std::process::Stdio::inherit())
+    // It is for all projects, so none of them says how: their configuration does not hold here.
+    // But a project may know better where packages are to be had, or how to link.
+    let mut output = call(compiler, &package, target, dir)
+        .current_dir(dir)
+        .env("RUSTC_WRAPPER", "")
         .output()
         .context("cannot start cargo")?;
+    if !output.status.success() {
+        eprintln!("reprise: trying again with the configuration of the project");
+        output = call(compiler, &package, target, dir)
+            .output()
+            .context("cannot start cargo")?;
+    }
     ensure!(
         output.status.success(),
         "the std that records could not be built; without `--std`, locks and channels of std are \
@@ -266,6 +333,36 @@ fn build(
     }
     made.hash = hasher.finalize().to_hex().to_string();
     Ok(made)
+}
+
+/// The call of cargo that builds `package` below `dir`.
+fn call(compiler: &Compiler, package: &Path, target: &str, dir: &Path) -> Command {
+    let to = dir.join("target");
+    let build_dir = serde_json::Value::from(to.to_string_lossy());
+    let mut command = compiler.cargo();
+    command
+        .args(["build", "--release", "--quiet"])
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--manifest-path")
+        .arg(package.join("Cargo.toml"))
+        .args(["--target", target])
+        .arg("--target-dir")
+        .arg(&to)
+        .arg("--config")
+        .arg(format!("build.build-dir={build_dir}"))
+        // A project may use other builds of the same packages, and link with bitcode.
+        .env(
+            "CARGO_ENCODED_RUSTFLAGS",
+            "-Cmetadata=rr-channel\u{1f}-Cembed-bitcode=yes",
+        )
+        .env("RUSTC_WORKSPACE_WRAPPER", "")
+        .stderr(Stdio::inherit());
+    for setting in PROFILE {
+        command
+            .arg("--config")
+            .arg(format!("profile.release.{setting}"));
+    }
+    command
 }
 
 fn text(path: &Path) -> anyhow::Result<&str> {
