@@ -267,6 +267,12 @@ fn a_project_is_recorded_and_replayed_as_it_is() {
     run(&mut project.reprise(&["test", "-q", "--", "--exact", "tests::with_a_child"]));
     run(&mut project.reprise(&["replay"]));
 
+    // How long a replay waits is for the user to say.
+    let said = run(project
+        .reprise(&["replay", "1"])
+        .env("RR_CHANNEL_PATIENCE", "much"));
+    assert!(said.contains("RR_CHANNEL_PATIENCE=much is not"), "{said}");
+
     assert_eq!(files(&project), before);
 }
 

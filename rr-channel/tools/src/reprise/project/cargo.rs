@@ -1,7 +1,7 @@
 //! Calls cargo on a project without leaving traces in it.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -360,12 +360,18 @@ impl Project {
         }
         command.envs(patched.variables.iter().map(|(name, value)| (name, value)));
         for (name, _) in env::vars_os() {
-            if name.to_string_lossy().starts_with("RR_CHANNEL") {
+            if is_ours(&name) {
                 command.env_remove(name);
             }
         }
         command
     }
+}
+
+/// Whether a variable of the environment is set by `cargo reprise`, and is none of the user's.
+fn is_ours(name: &OsStr) -> bool {
+    let name = name.as_encoded_bytes();
+    name.starts_with(b"RR_CHANNEL") && name != b"RR_CHANNEL_PATIENCE"
 }
 
 /// The packages to be replaced.
@@ -594,6 +600,12 @@ mod tests {
         assert_eq!(shared.targets, ["t"]);
         let shared = check("--except=a --lib --except b", "--lib");
         assert_eq!(shared.except, ["a", "b"]);
+    }
+
+    #[test]
+    fn the_patience_of_a_replay_is_for_the_user() {
+        assert!(is_ours(OsStr::new("RR_CHANNEL")) && is_ours(OsStr::new("RR_CHANNEL_LOG")));
+        assert!(!is_ours(OsStr::new("RR_CHANNEL_PATIENCE")) && !is_ours(OsStr::new("PATH")));
     }
 
     #[test]
