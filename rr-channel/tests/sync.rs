@@ -1,7 +1,10 @@
+#![expect(unsafe_code, reason = "spawns a thread that borrows")]
 //! The guarantees of `std::sync`, held by the drop-ins in every mode.
 //!
 //! The tests run as they are, and once more by [`in_every_mode`], which records this
 //! executable and replays the recording.
+//!
+//! **Safety** rests on: the one thread that borrows is joined in the function that spawned it.
 
 use std::panic::{AssertUnwindSafe, RefUnwindSafe, UnwindSafe, catch_unwind};
 use std::process::Command;
@@ -378,6 +381,19 @@ fn a_parked_thread_is_woken_through_any_handle() {
     assert_eq!(handle.id(), parked.thread().id());
     handle.unpark();
     parked.join().unwrap();
+}
+
+#[test]
+fn a_thread_without_a_checked_lifetime_may_borrow() {
+    let text = String::from("borrowed");
+    let (s, r) = mpsc::channel();
+    let builder = thread::Builder::new().name("borrower".to_owned());
+    // SAFETY: it is joined before what it borrows goes.
+    let thread = unsafe { builder.spawn_unchecked(|| s.send(text.as_str()).map(|()| text.len())) };
+    assert_eq!(r.recv(), Ok("borrowed"));
+    let thread = thread.unwrap();
+    assert_eq!(thread.thread().name(), Some("borrower"));
+    assert_eq!(thread.join().unwrap(), Ok(8));
 }
 
 #[test]

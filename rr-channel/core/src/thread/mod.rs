@@ -4,8 +4,8 @@
 //! Ids, errors and all other re-exported items are `std`'s own. A thread made by [`spawn`],
 //! [`Builder::spawn`] or [`Scope::spawn`] is named after its parent and its position among the
 //! parent's children, in every run the same. The notification that ended a [`park`] is recorded,
-//! if the thread was unparked through a [`Thread`] of this module. Not there:
-//! `Builder::spawn_unchecked`.
+//! if the thread was unparked through a [`Thread`] of this module. Not there: what is unstable in
+//! `std`.
 //!
 //! ```
 //! use rr_channel::thread;

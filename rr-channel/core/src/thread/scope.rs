@@ -1,8 +1,8 @@
 #![expect(
     unsafe_code,
-    reason = "a scope of std's is lent under this crate's type"
+    reason = "a scope of std's is lent under this crate's type, and a promise is passed on"
 )]
-//! Scoped threads.
+//! Threads that borrow: scoped ones, and those whose creator promises to keep what they borrow.
 //!
 //! A scope must be lent for exactly `'scope`, which only [`std::thread::scope`] can
 //! do; a wrapper made inside the closure would not live long enough. So [`Scope`] is
@@ -10,7 +10,9 @@
 //!
 //! **Safety** rests on: `Scope` is `repr(transparent)` over the type it views.
 
-use super::{ScopedJoinHandle, next_child};
+use std::io;
+
+use super::{Builder, JoinHandle, ScopedJoinHandle, next_child};
 
 /// A scope to spawn threads in. See [`std::thread::Scope`].
 #[derive(Debug)]
@@ -63,5 +65,26 @@ impl<'scope, 'env> Scope<'scope, 'env> {
 
     pub(super) const fn inner(&'scope self) -> &'scope std::thread::Scope<'scope, 'env> {
         &self.0
+    }
+}
+
+impl Builder {
+    /// Spawns the thread, which may borrow. One that could not be created still counts as a child.
+    ///
+    /// # Errors
+    /// If the system cannot create a thread.
+    ///
+    /// # Safety
+    /// As [`std::thread::Builder::spawn_unchecked`]: the thread ends before what it borrows does.
+    pub unsafe fn spawn_unchecked<F, T>(self, f: F) -> io::Result<JoinHandle<T>>
+    where
+        F: FnOnce() -> T + Send,
+        T: Send,
+    {
+        let (handle, child) = next_child().spawn(f, |told| {
+            // SAFETY: the caller's promise; all else that the thread is given is its own.
+            unsafe { self.0.spawn_unchecked(move || told.run()) }
+        });
+        Ok(JoinHandle::new(handle?, child))
     }
 }
