@@ -189,7 +189,8 @@ impl Project {
         }
         let dir = self.dir.join(name);
         fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let guard = File::create(dir.join("lock"))?;
+        let guard = File::create(dir.join("lock"));
+        let guard = guard.with_context(|| format!("cannot write in {}", dir.display()))?;
         guard
             .lock()
             .with_context(|| format!("cannot lock {}", dir.display()))?;

@@ -18,7 +18,7 @@ use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use anyhow::{Context, ensure};
+use anyhow::{Context, anyhow, ensure};
 use cargo_metadata::Message;
 use serde::{Deserialize, Serialize};
 
@@ -167,25 +167,24 @@ impl RecordedStd {
         hasher.update(compiler.version.as_bytes());
         hasher.update(target.as_bytes());
         let key = hasher.finalize().to_hex();
-        let dir = cache()
-            .unwrap_or_else(|| otherwise.to_owned())
-            .join(format!("std-{}", &key[..16]));
-        fs::create_dir_all(&dir).with_context(|| format!("cannot make {}", dir.display()))?;
-        let guard = File::create(dir.join("lock"))?;
-        guard
-            .lock()
-            .with_context(|| format!("cannot lock {}", dir.display()))?;
-        let built = dir.join("built.json");
-        if let Ok(bytes) = fs::read(&built)
-            && let Ok(built) = serde_json::from_slice::<Self>(&bytes)
-            && built.files().into_iter().all(Path::exists)
-        {
-            return Ok(built);
-        }
+        let name = format!("std-{}", &key[..16]);
+        let dirs = cache().into_iter().chain([otherwise.to_owned()]);
+        let dirs: Vec<_> = dirs.map(|dir| dir.join(&name)).collect();
+        let (dir, _guard) = match Place::among(&dirs)? {
+            Place::Built(built) => return Ok(built),
+            Place::Ours(dir, guard) => (dir, guard),
+        };
         eprintln!("reprise: building a std that records, once for this compiler");
         let made = build(compiler, &files, target, lock, &dir)?;
-        copy::write(&built, &serde_json::to_vec(&made)?)?;
+        copy::write(&dir.join(BUILT), &serde_json::to_vec(&made)?)?;
         Ok(made)
+    }
+
+    /// The one that is complete in `dir`.
+    fn built_in(dir: &Path) -> Option<Self> {
+        let built: Self = serde_json::from_slice(&fs::read(dir.join(BUILT)).ok()?).ok()?;
+        let is_complete = built.files().into_iter().all(Path::exists);
+        is_complete.then_some(built)
     }
 
     fn files(&self) -> [&Path; 3] {
@@ -240,6 +239,49 @@ impl RecordedStd {
             "--extern".to_owned(),
             format!("std={}", text(&self.std)?),
         ])
+    }
+}
+
+/// The file that says what is in its directory, once that is complete.
+const BUILT: &str = "built.json";
+
+/// A directory for a `std` that records.
+#[derive(Debug)]
+enum Place {
+    /// It is there.
+    Built(RecordedStd),
+    /// It is to be made in this directory, which others leave alone as long as the file is open.
+    Ours(PathBuf, File),
+}
+
+impl Place {
+    /// The first of `dirs` that has it, or can be written to. A directory may have it that cannot:
+    /// the home of another user, or of an image.
+    fn among(dirs: &[PathBuf]) -> anyhow::Result<Self> {
+        let mut problem = None;
+        for dir in dirs {
+            let lock = dir.join("lock");
+            let guard = match fs::create_dir_all(dir).and_then(|()| File::create(&lock)) {
+                Ok(guard) => guard,
+                Err(error) => match RecordedStd::built_in(dir) {
+                    Some(built) => return Ok(Place::Built(built)),
+                    None => {
+                        problem = Some(
+                            anyhow!(error).context(format!("cannot write {}", lock.display())),
+                        );
+                        continue;
+                    }
+                },
+            };
+            guard
+                .lock()
+                .with_context(|| format!("cannot lock {}", dir.display()))?;
+            return Ok(match RecordedStd::built_in(dir) {
+                Some(built) => Place::Built(built),
+                None => Place::Ours(dir.clone(), guard),
+            });
+        }
+        Err(problem.unwrap_or_else(|| anyhow!("there is no directory for a std that records")))
     }
 }
 
@@ -400,6 +442,31 @@ mod tests {
         assert!(output.status.success(), "{output:?}");
         let text = String::from_utf8(output.stdout).unwrap();
         text.lines().map(str::to_owned).collect()
+    }
+
+    #[test]
+    fn a_directory_that_cannot_be_written_to_is_used_if_it_has_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let dirs = ["home", "project"].map(|name| dir.path().join(name));
+        // Nobody opens a directory for writing.
+        fs::create_dir_all(dirs[0].join("lock")).unwrap();
+        // The next one waits as long as this one is there.
+        let in_project = |place| matches!(place, Place::Ours(dir, _) if dir == dirs[1]);
+        assert!(in_project(Place::among(&dirs).unwrap()));
+        assert!(Place::among(&dirs[..1]).is_err());
+
+        let library = dirs[0].join("library");
+        let built = RecordedStd {
+            std: library.clone(),
+            core: library.clone(),
+            log: library.clone(),
+            hash: String::new(),
+        };
+        fs::write(dirs[0].join(BUILT), serde_json::to_vec(&built).unwrap()).unwrap();
+        assert!(in_project(Place::among(&dirs).unwrap()));
+        fs::write(library, "").unwrap();
+        let place = Place::among(&dirs).unwrap();
+        assert!(matches!(place, Place::Built(found) if found == built));
     }
 
     const FOR_TARGET: &[&str] = &["--crate-name", "a", "--target", "t"];
