@@ -311,6 +311,9 @@ fn collect(
 }
 
 const LOG: &str = "log";
+/// The longest part of a path that is a name as it is, in bytes: file systems take 255, and there may be
+/// a number after it.
+const LONGEST: usize = 200;
 
 /// Where a process's log is.
 pub(super) fn log_dir(process: &Path) -> PathBuf {
@@ -365,7 +368,13 @@ fn only_test(args: &[String]) -> Option<&str> {
 
 /// A name as one part of a path that is none of our own names.
 fn plain(name: &str) -> String {
-    let safe = name.replace(['/', '\0'], "_");
+    let mut safe = name.replace(['/', '\0'], "_");
+    if safe.len() > LONGEST {
+        let hash = blake3::hash(name.as_bytes()).to_hex();
+        safe.truncate(safe.floor_char_boundary(LONGEST - 17));
+        safe += "-";
+        safe += &hash[..16];
+    }
     match safe.as_str() {
         "" | "." | ".." | LOG | "process.json" | "recording.json" => format!("_{safe}"),
         _ => safe,
@@ -413,6 +422,26 @@ mod tests {
         check("lib", "--exact a::b c", "package/lib");
         check("lib", "--exact ../x", "package/lib/.._x");
         check("lib", "--exact log", "package/lib/_log");
+    }
+
+    #[test]
+    fn a_long_name_of_a_test_is_shortened_and_stays_its_own() {
+        let name = |test: &str| {
+            let args = ["--exact".to_owned(), test.to_owned()];
+            let key = key("package", Path::new("lib"), &args);
+            key.file_name().unwrap().to_str().unwrap().to_owned()
+        };
+        let dir = tempfile::tempdir().unwrap();
+        for part in ["a", "ä", "€"] {
+            let long = part.repeat(300);
+            let (first, second) = (name(&(long.clone() + "1")), name(&(long.clone() + "2")));
+            assert!(first != second && first.starts_with(&part.repeat(30)));
+            assert_eq!(name(&(long + "1")), first);
+            // With the number of a process that ran again.
+            fs::create_dir(dir.path().join(first + "-1000000")).unwrap();
+        }
+        let fits = "a".repeat(LONGEST);
+        assert_eq!(name(&fits), fits);
     }
 
     #[test]
