@@ -312,9 +312,13 @@ impl Project {
         options.extend(["--target-dir".to_owned(), build]);
         let chain = self.rustc_wrapper()?;
         let script = std.script(dir, chain.as_deref())?;
+        // Tests in documentation get the same `std` as the crates that they use. The variable
+        // stands for all other places of such options.
+        let mut flags = self.configuration().rustdoc_flags(target);
+        flags.extend(std.rustdoc_options()?);
         Ok(vec![
             ("RUSTC_WRAPPER", script.into_os_string()),
-            ("CARGO_ENCODED_RUSTDOCFLAGS", rustdoc_flags(&std)?.into()),
+            ("CARGO_ENCODED_RUSTDOCFLAGS", flags.join("\u{1f}").into()),
         ])
     }
 
@@ -505,23 +509,6 @@ fn config(key: &str, value: &str) -> anyhow::Result<Vec<String>> {
     // A string in JSON is one in TOML.
     let value = serde_json::to_string(value)?;
     Ok(vec!["--config".to_owned(), format!("{key}={value}")])
-}
-
-/// The options of rustdoc that the environment names, and those with which tests in documentation
-/// get the same `std` as the crates that they use; as cargo reads them.
-fn rustdoc_flags(std: &RecordedStd) -> anyhow::Result<String> {
-    const SEPARATOR: &str = "\u{1f}";
-    let mut flags: Vec<String> = match (
-        env::var("CARGO_ENCODED_RUSTDOCFLAGS"),
-        env::var("RUSTDOCFLAGS"),
-    ) {
-        (Ok(flags), _) => flags.split(SEPARATOR).map(str::to_owned).collect(),
-        (_, Ok(flags)) => flags.split_whitespace().map(str::to_owned).collect(),
-        _ => Vec::new(),
-    };
-    flags.retain(|flag| !flag.is_empty());
-    flags.extend(std.rustdoc_options()?);
-    Ok(flags.join(SEPARATOR))
 }
 
 /// The cargo that started us.

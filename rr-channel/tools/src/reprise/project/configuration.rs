@@ -55,6 +55,50 @@ impl<'a> Configuration<'a> {
         from(root.unwrap_or(&here), value)
     }
 
+    /// The options of rustdoc for `target` that the user wants, wherever cargo looks first.
+    pub(super) fn rustdoc_flags(self, target: &str) -> Vec<String> {
+        if let Ok(flags) = env::var("CARGO_ENCODED_RUSTDOCFLAGS") {
+            let flags = flags.split('\u{1f}').filter(|flag| !flag.is_empty());
+            return flags.map(str::to_owned).collect();
+        }
+        if let Ok(flags) = env::var("RUSTDOCFLAGS") {
+            return flags.split_whitespace().map(str::to_owned).collect();
+        }
+        self.configured_rustdoc_flags(target)
+    }
+
+    fn configured_rustdoc_flags(self, target: &str) -> Vec<String> {
+        let of_target = self.words(&format!("target.{target}.rustdocflags"));
+        if of_target.is_empty() {
+            self.words("build.rustdocflags")
+        } else {
+            of_target
+        }
+    }
+
+    /// A list of words, or a string of them; those of the environment come last.
+    fn words(self, key: &str) -> Vec<String> {
+        #[derive(serde::Deserialize)]
+        #[serde(untagged)]
+        enum Words {
+            List(Vec<String>),
+            Text(String),
+        }
+        let value = self
+            .json(key)
+            .and_then(|json| serde_json::from_slice(&json).ok());
+        let mut words = match value {
+            Some(Words::List(words)) => words,
+            Some(Words::Text(text)) => text.split_whitespace().map(str::to_owned).collect(),
+            None => Vec::new(),
+        };
+        let variable = format!("CARGO_{}", key.replace(['.', '-'], "_").to_uppercase());
+        if let Ok(text) = env::var(variable) {
+            words.extend(text.split_whitespace().map(str::to_owned));
+        }
+        words
+    }
+
     /// The file that has a value.
     fn origin(self, key: &str) -> Option<PathBuf> {
         let text = String::from_utf8(self.get(&["--show-origin", key])?).ok()?;
@@ -153,6 +197,16 @@ mod tests {
     use std::fs;
 
     use super::*;
+
+    #[test]
+    fn options_of_rustdoc_are_those_of_the_target_or_all() {
+        let option = |text: &str| ["--config".to_owned(), text.to_owned()];
+        let mut pass = option("build.rustdocflags = [\"--cfg\", \"a b\"]").to_vec();
+        let flags = |pass: &[String]| Configuration::of(pass).configured_rustdoc_flags("t-u");
+        assert_eq!(flags(&pass), ["--cfg", "a b"]);
+        pass.extend(option("target.t-u.rustdocflags = \"--cfg c\""));
+        assert_eq!(flags(&pass), ["--cfg", "c"]);
+    }
 
     #[test]
     fn the_path_of_a_program_is_relative_to_where_it_is_from() {
