@@ -132,11 +132,11 @@ impl Project {
             .workspace_root
             .join("Cargo.lock")
             .into_std_path_buf();
-        project.dir = match &project.shared.target_dir {
+        let target = match &project.shared.target_dir {
             Some(dir) => std::path::absolute(dir)?,
             None => metadata.target_directory.into_std_path_buf(),
-        }
-        .join("reprise");
+        };
+        project.dir = dir_below(&target, metadata.workspace_root.as_std_path());
         Ok(project)
     }
 
@@ -373,6 +373,18 @@ impl Project {
     }
 }
 
+/// The directory below `target` of what is made for the workspace at `root`. Others may have the
+/// same target directory, unless it is the workspace's own.
+fn dir_below(target: &Path, root: &Path) -> PathBuf {
+    let dir = target.join("reprise");
+    if target.starts_with(root) {
+        return dir;
+    }
+    let hash = blake3::hash(root.as_os_str().as_encoded_bytes()).to_hex();
+    let name = root.file_name().unwrap_or_default().to_string_lossy();
+    dir.join(format!("{name}-{}", &hash[..8]))
+}
+
 /// Whether a variable of the environment is set by `cargo reprise`, and is none of the user's.
 fn is_ours(name: &OsStr) -> bool {
     let name = name.as_encoded_bytes();
@@ -588,6 +600,18 @@ mod tests {
         assert_eq!(shared.targets, ["t"]);
         let shared = check("--except=a --lib --except b", "--lib");
         assert_eq!(shared.except, ["a", "b"]);
+    }
+
+    #[test]
+    fn workspaces_with_one_target_directory_have_directories_of_their_own() {
+        let dir = |target: &str, root: &str| dir_below(Path::new(target), Path::new(root));
+        assert_eq!(dir("/a/target", "/a"), Path::new("/a/target/reprise"));
+        let (first, second) = (dir("/target", "/x/a"), dir("/target", "/y/a"));
+        assert!(first != second && first == dir("/target", "/x/a"));
+        for dir in [first, second] {
+            assert_eq!(dir.parent(), Some(Path::new("/target/reprise")));
+            assert!(dir.file_name().unwrap().to_str().unwrap().starts_with("a-"));
+        }
     }
 
     #[test]
