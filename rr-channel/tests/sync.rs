@@ -371,6 +371,13 @@ fn an_unpark_that_comes_first_is_kept() {
 }
 
 #[test]
+fn a_timed_park_that_a_token_ended_ends_as_soon_in_a_replay() {
+    // Not through a handle of ours: nothing says that it came.
+    std::thread::current().unpark();
+    thread::park_timeout(Duration::from_secs(600));
+}
+
+#[test]
 fn a_parked_thread_is_woken_through_any_handle() {
     let (s, r) = mpsc::channel();
     let parked = thread::spawn(move || {

@@ -148,8 +148,7 @@ pub fn park_timeout(dur: Duration) {
         Session::Off => std::thread::park_timeout(dur),
         Session::Record(_) => {
             chaos::point();
-            apart(|| std::thread::park_timeout(dur));
-            woken(Op::ParkTimeout, true);
+            woken(Op::ParkTimeout, parked_for(dur));
         }
         Session::Replay(engine) => match engine.waking(Op::ParkTimeout) {
             Some(waking) => {
@@ -160,11 +159,17 @@ pub fn park_timeout(dur: Duration) {
                 seen();
             }
             None => {
-                apart(|| std::thread::park_timeout(dur));
-                woken(Op::ParkTimeout, true);
+                woken(Op::ParkTimeout, parked_for(dur));
             }
         },
     }
+}
+
+/// Parks the calling thread; whether that was for all of `dur`.
+fn parked_for(dur: Duration) -> bool {
+    let start = real_clock::now();
+    apart(|| std::thread::park_timeout(dur));
+    real_clock::elapsed(start) >= dur
 }
 
 /// The calling thread has woken; the notification before, and the last one by now.
@@ -173,12 +178,13 @@ fn seen() -> (Signal, Signal) {
     (SEEN.replace(signal), signal)
 }
 
-/// Logs the notification that woke the calling thread: no new one means its deadline, if it has
-/// one.
+/// Logs the notification that woke the calling thread: no new one means its deadline, if that is
+/// over. If it is not, a notification came in two steps, of which an earlier wait saw the first, or
+/// not through a handle of ours.
 #[track_caller]
-fn woken(op: Op, timed: bool) {
+fn woken(op: Op, is_over: bool) {
     let (seen, signal) = seen();
-    let outcome = if timed && signal == seen {
+    let outcome = if is_over && signal == seen {
         Outcome::Timeout
     } else {
         signal.outcome()
