@@ -64,6 +64,7 @@ pub(crate) fn run(
     for members in groups.into_values().filter(|group| group.len() > 1) {
         let group = Group {
             subject: digest(&members),
+            seconds: seconds(&members, &lock(context.results).records),
             members,
             settings,
             context,
@@ -100,6 +101,22 @@ fn digest(members: &[Member<'_>]) -> String {
         hasher.update(&threads.to_le_bytes());
     }
     hasher.finalize().to_hex()[..16].to_owned()
+}
+
+/// The longest plain run of each of these tests, by its name, in seconds.
+fn seconds(members: &[Member<'_>], records: &[Record]) -> BTreeMap<String, f64> {
+    let names: BTreeSet<&str> = members.iter().map(|it| it.test.name.as_str()).collect();
+    let mut longest: BTreeMap<String, f64> = BTreeMap::new();
+    for record in records {
+        if let Record::Run(run) = record
+            && run.phase == Phase::Plain
+            && names.contains(run.test.as_str())
+        {
+            let time = longest.entry(run.test.clone()).or_default();
+            *time = time.max(run.seconds);
+        }
+    }
+    longest
 }
 
 /// A report of an executable about a test.
@@ -147,6 +164,8 @@ struct Group<'a> {
     members: Vec<Member<'a>>,
     /// The digest of all that.
     subject: String,
+    /// The longest plain run of each test alone, by its name, in seconds.
+    seconds: BTreeMap<String, f64>,
     settings: &'a Settings,
     context: &'a CampaignContext<'a>,
 }
@@ -274,21 +293,11 @@ impl<'a> Group<'a> {
         })
     }
 
-    /// The time that the tests take one after the other, in seconds.
+    /// The time that these tests take one after the other, in seconds.
     fn seconds(&self, members: &[Member<'_>]) -> f64 {
-        let mut longest: BTreeMap<&str, f64> = BTreeMap::new();
-        let results = lock(self.context.results);
-        for record in &results.records {
-            if let Record::Run(run) = record
-                && run.phase == Phase::Plain
-            {
-                let time = longest.entry(&run.test).or_default();
-                *time = time.max(run.seconds);
-            }
-        }
         let times = members.iter();
         times
-            .filter_map(|member| longest.get(member.test.name.as_str()))
+            .filter_map(|member| self.seconds.get(&member.test.name))
             .sum()
     }
 

@@ -127,13 +127,13 @@ fn explain(
 ) -> anyhow::Result<Ended> {
     let mut by_messages = |records_std| {
         let engine = Messages::of(&args.source, records_std)?;
-        let tests = engine.tests(&args.source, work.search())?;
-        let test = pick(&tests, &args.test)?;
         // A project that uses rr-channel by itself is recorded in one way.
         let mut tried = explained.tried.iter();
         if tried.any(|tried| tried.engine == engine.name()) {
             return Ok(Ended::Whole);
         }
+        let tests = engine.tests(&args.source, work.search())?;
+        let test = pick(&tests, &args.test)?;
         let _load = work.load();
         let explaining = Explaining { args, work, test };
         explaining.by_messages(&engine, explained)

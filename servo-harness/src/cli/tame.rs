@@ -107,40 +107,23 @@ fn in_turn(
     let mut name_before = None;
     for (at, choice) in choices.iter().enumerate() {
         work.interrupt.check()?;
-        let found = recordable(*choice, args, work);
+        let found = recordable(*choice, args, work, name_before);
         work.interrupt.check()?;
-        let is_last = at + 1 == choices.len();
         let (engine, tests) = match found {
-            Ok(found) => found,
-            Err(error) if is_last && name_before.is_none() || is_resumable(&error) => {
-                return Err(error);
-            }
+            Ok(Some(found)) => found,
+            Ok(None) => continue,
             Err(error) => {
-                let name = choice.name();
-                tell!("servo-harness: the engine {name} cannot be used: {error:#}");
-                for tried in wanted.values_mut() {
-                    tried.push(Tried {
-                        engine: name.to_owned(),
-                        why: engine::why_unusable(&error),
-                    });
+                let is_only = at + 1 == choices.len() && name_before.is_none();
+                if is_only || is_resumable(&error) {
+                    return Err(error);
                 }
+                add_unusable(*choice, &error, &mut wanted);
                 continue;
             }
         };
-        // A project that uses rr-channel by itself is recorded in one way.
-        if name_before.replace(engine.name()) == Some(engine.name()) {
-            continue;
-        }
+        name_before = Some(engine.name());
         if at > 0 {
-            let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
-            let of = match names.as_slice() {
-                [] | [_] | [_, _] | [_, _, _] => names.join(", "),
-                _ => format!("{} tests", names.len()),
-            };
-            tell!(
-                "servo-harness: trying the engine {} for {of}",
-                engine.name()
-            );
+            announce(&*engine, &wanted);
         }
         let is_wanted = |test: &Test| wanted.contains_key(&test.name);
         let tests: Vec<Test> = tests.into_iter().filter(is_wanted).collect();
@@ -157,25 +140,77 @@ fn in_turn(
         if ended == Ended::Interrupted {
             return Ok(ended);
         }
-        let cured = tests.iter().filter_map(|test| taming.known(test));
-        let mut cured: BTreeMap<String, Tamed> =
-            cured.map(|known| (known.test.clone(), known)).collect();
-        wanted.retain(|test, tried| {
-            let known = cured.remove(test);
-            let is_cured = known.as_ref().is_some_and(|known| known.artefact.is_some());
-            let why = known.and_then(|known| known.problem);
-            tried.push(Tried {
-                engine: engine.name().to_owned(),
-                why: why.unwrap_or_else(|| "it has no such test".to_owned()),
-            });
-            !is_cured && flaky.contains(test)
-        });
+        let results = tests.iter().filter_map(|test| taming.known(test));
+        let results = results.map(|known| (known.test.clone(), known)).collect();
+        remove_cured(&mut wanted, &*engine, results, flaky);
         if wanted.is_empty() {
             break;
         }
     }
     note_unusable(work, &wanted)?;
     Ok(Ended::Whole)
+}
+
+/// An engine, and the tests as it needs them, perhaps built otherwise; `None` if it is the one of
+/// this name: a project that uses rr-channel by itself is recorded in one way.
+fn recordable(
+    choice: Choice,
+    args: &Args,
+    work: &Work,
+    name_before: Option<&str>,
+) -> anyhow::Result<Option<(Box<dyn Engine>, Vec<Test>)>> {
+    let engine = choice.engine(&args.source)?;
+    if name_before == Some(engine.name()) {
+        return Ok(None);
+    }
+    for line in engine.uncovered() {
+        tell!("servo-harness: {line}");
+    }
+    let tests = engine.tests(&args.source, work.search())?;
+    Ok(Some((engine, tests)))
+}
+
+/// Adds to what was tried for each test an engine that cannot be used here.
+fn add_unusable(choice: Choice, error: &anyhow::Error, wanted: &mut BTreeMap<String, Vec<Tried>>) {
+    let name = choice.name();
+    tell!("servo-harness: the engine {name} cannot be used: {error:#}");
+    for tried in wanted.values_mut() {
+        tried.push(Tried {
+            engine: name.to_owned(),
+            why: engine::why_unusable(error),
+        });
+    }
+}
+
+/// Tells which engine is tried now, for which tests.
+fn announce(engine: &dyn Engine, wanted: &BTreeMap<String, Vec<Tried>>) {
+    let names: Vec<&str> = wanted.keys().map(String::as_str).collect();
+    let of = match names.as_slice() {
+        [] | [_] | [_, _] | [_, _, _] => names.join(", "),
+        _ => format!("{} tests", names.len()),
+    };
+    let engine = engine.name();
+    tell!("servo-harness: trying the engine {engine} for {of}");
+}
+
+/// Removes the tests that this engine has cured, and those that are not `flaky`. For each other one,
+/// adds its result to what was tried.
+fn remove_cured(
+    wanted: &mut BTreeMap<String, Vec<Tried>>,
+    engine: &dyn Engine,
+    mut results: BTreeMap<String, Tamed>,
+    flaky: &BTreeSet<String>,
+) {
+    wanted.retain(|test, tried| {
+        let known = results.remove(test);
+        let is_cured = known.as_ref().is_some_and(|known| known.artefact.is_some());
+        let why = known.and_then(|known| known.problem);
+        tried.push(Tried {
+            engine: engine.name().to_owned(),
+            why: why.unwrap_or_else(|| "it has no such test".to_owned()),
+        });
+        !is_cured && flaky.contains(test)
+    });
 }
 
 /// The last result of taming a test, of those that are meant.
@@ -205,20 +240,6 @@ fn note_unusable(work: &Work, wanted: &BTreeMap<String, Vec<Tried>>) -> anyhow::
         }
     }
     Ok(())
-}
-
-/// An engine, and the tests as it needs them, perhaps built otherwise.
-fn recordable(
-    choice: Choice,
-    args: &Args,
-    work: &Work,
-) -> anyhow::Result<(Box<dyn Engine>, Vec<Test>)> {
-    let engine = choice.engine(&args.source)?;
-    for line in engine.uncovered() {
-        tell!("servo-harness: {line}");
-    }
-    let tests = engine.tests(&args.source, work.search())?;
-    Ok((engine, tests))
 }
 
 fn summary(work: &Work, tests: &[Test], complete: bool) -> Summary {
