@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context, bail, ensure};
-use cargo_metadata::Metadata;
+use cargo_metadata::{Metadata, Package};
 
 use super::configuration::{Configuration, Runner};
 use super::coverage::Coverage;
@@ -236,17 +236,19 @@ impl Project {
         let lock = dir.join("Cargo.lock");
         copy_if_changed(&plain_lock(&dir), &lock)?;
         let mut options = lock_options(&lock);
+        let mut patches = Vec::new();
         for (package, made) in replaced.iter().zip(&made) {
-            options.extend(config(
-                &format!("patch.crates-io.{}.path", package.of.name),
-                &made.to_string_lossy(),
-            )?);
+            let key = format!("patch.crates-io.{}.path", package.of.name);
+            patches.push(config(&key, &made.to_string_lossy())?);
         }
         let mut asked = options.clone();
+        asked.extend(patches.iter().flatten().cloned());
         asked.push("--all-features".to_owned());
         let patched = self.metadata(&asked)?;
-        for (package, made) in replaced.iter().zip(&made) {
-            verify(&patched, package.of, made)?;
+        for ((package, made), patch) in replaced.iter().zip(&made).zip(patches) {
+            if is_used(&patched, package.of, made)? {
+                options.extend(patch);
+            }
         }
 
         // It does for every message what upstream's crates do in a few instructions, and is
@@ -461,15 +463,21 @@ impl fmt::Display for NothingToRecord {
 
 impl std::error::Error for NothingToRecord {}
 
-/// The patch was used, everywhere.
-fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
+/// Whether the patch was used. It is not where only crates used this one that are replaced
+/// themselves: they keep upstream's.
+///
+/// # Errors
+/// If upstream's is used as well, or instead.
+fn is_used(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<bool> {
     let manifest = made.join("Cargo.toml");
     let (ours, others): (Vec<_>, Vec<_>) = metadata
         .packages
         .iter()
-        .filter(|package| metadata::replaceable(package) == Some(of))
+        .filter(|package| *package.name == *of.name)
         .partition(|package| package.manifest_path == manifest);
-    if let Some(other) = others.first() {
+    let is_wrong =
+        |package: &&&Package| ours.is_empty() || metadata::replaceable(package) == Some(of);
+    if let Some(other) = others.iter().find(is_wrong) {
         bail!(
             "cargo did not use the patch for {} {}: it uses {}",
             of.name,
@@ -477,12 +485,7 @@ fn verify(metadata: &Metadata, of: &Crate, made: &Path) -> anyhow::Result<()> {
             other.manifest_path
         );
     }
-    ensure!(
-        !ours.is_empty(),
-        "cargo did not use the patch for {}",
-        of.name
-    );
-    Ok(())
+    Ok(!ours.is_empty())
 }
 
 /// Makes `to` a copy of `from`, if there is one.
@@ -633,7 +636,7 @@ mod tests {
     }
 
     #[test]
-    fn a_patch_that_was_not_used_is_an_error() {
+    fn a_patch_that_was_not_used_everywhere_is_an_error() {
         let package = |path: &str| {
             serde_json::json!({
                 "name": "crossbeam-channel", "version": "0.5.1", "id": path, "source": null,
@@ -648,13 +651,10 @@ mod tests {
             });
             let metadata: Metadata = serde_json::from_value(metadata).unwrap();
             let of = crates::replaceable("crossbeam-channel", "0.5.1").unwrap();
-            verify(&metadata, of, Path::new("made")).map_err(|error| error.to_string())
+            is_used(&metadata, of, Path::new("made")).map_err(|error| error.to_string())
         };
-        assert_eq!(check(&[package("made/Cargo.toml")]), Ok(()));
-        assert_eq!(
-            check(&[]),
-            Err("cargo did not use the patch for crossbeam-channel".to_owned())
-        );
+        assert_eq!(check(&[package("made/Cargo.toml")]), Ok(true));
+        assert_eq!(check(&[]), Ok(false));
         assert_eq!(
             check(&[package("made/Cargo.toml"), package("other/Cargo.toml")]),
             Err("cargo did not use the patch for crossbeam-channel 0.5.1: \
