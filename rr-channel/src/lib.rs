@@ -142,6 +142,6 @@ pub use rr_channel_core::{
     replay_report, sync, thread,
 };
 #[doc(hidden)]
-pub use rr_channel_core::{executor, pool};
+pub use rr_channel_core::{executor, objects, pool};
 #[cfg(feature = "value")]
 pub use value::value;

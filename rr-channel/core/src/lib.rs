@@ -49,7 +49,7 @@ pub mod recorder;
 pub use engine::replay::{Attempt, Cause, Desync, Progress, Report};
 pub use engine::session::{Mode, mode, replay_report};
 #[doc(hidden)]
-pub use engine::{executor, pool};
+pub use engine::{executor, objects, pool};
 pub use rr_channel_log::identity;
 
 /// The log of one thread's nondeterministic outcomes: its model and its bytes.

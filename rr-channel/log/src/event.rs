@@ -132,6 +132,16 @@ ops! {
     Threads = "threads of pool",
     /// The next step of a pool's thread: it took a job, or its wait was over.
     Job = "job",
+    /// An asynchronous operation that was ready when it was polled first.
+    Poll = "poll",
+    /// An asynchronous operation that was ready when it was polled again.
+    PollAgain = "later poll",
+    /// An operation on an object of an executor that has its turn among others.
+    InTurn = "step",
+    /// The same, where the operation may be refused.
+    TryInTurn = "try",
+    /// A state of such an object, observed.
+    Look = "look",
 }
 
 impl Op {
@@ -139,6 +149,18 @@ impl Op {
     #[inline]
     pub const fn is_on_lock(self) -> bool {
         self as u8 >= Op::Lock as u8 && self as u8 <= Op::Notify as u8
+    }
+
+    /// Whether it is the poll of an asynchronous operation.
+    #[inline]
+    pub const fn is_poll(self) -> bool {
+        matches!(self, Op::Poll | Op::PollAgain)
+    }
+
+    /// Whether it is an operation on an object of an executor.
+    #[inline]
+    pub const fn is_on_object(self) -> bool {
+        self as u8 >= Op::Poll as u8 && self as u8 <= Op::Look as u8
     }
 
     /// Whether a replay gives its outcome at any time, and not in the order of the thread's other

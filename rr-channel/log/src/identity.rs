@@ -358,9 +358,63 @@ pub struct ChannelId {
     pub number: u32,
 }
 
+impl ChannelId {
+    /// The first number of an executor's objects, which are counted apart from channels.
+    pub const FIRST_OBJECT: u32 = 1 << 24;
+    /// The first number of its timers.
+    pub const FIRST_TIMER: u32 = 1 << 25;
+    /// Above these bits is which of several operations on an object it is that a task polls.
+    const OBJECT_BITS: u32 = 13;
+    /// More operations of a task on one object have the same number.
+    pub const OPERATIONS: u32 = 1 << 11;
+
+    /// The object of which several operations have names.
+    pub const fn object(self) -> ChannelId {
+        if self.number >= ChannelId::FIRST_TIMER {
+            return self;
+        }
+        let mask = ChannelId::FIRST_OBJECT | ((1 << ChannelId::OBJECT_BITS) - 1);
+        ChannelId {
+            number: self.number & mask,
+            ..self
+        }
+    }
+
+    /// Which of several operations on the object it is, from 0.
+    pub const fn operation(self) -> u32 {
+        if self.number >= ChannelId::FIRST_TIMER {
+            return 0;
+        }
+        (self.number >> ChannelId::OBJECT_BITS) % ChannelId::OPERATIONS
+    }
+
+    /// The name of an operation on the object.
+    pub const fn with_operation(self, operation: u32) -> ChannelId {
+        if self.number >= ChannelId::FIRST_TIMER {
+            return self;
+        }
+        ChannelId {
+            number: self.number | (operation % ChannelId::OPERATIONS) << ChannelId::OBJECT_BITS,
+            ..self
+        }
+    }
+}
+
 impl fmt::Display for ChannelId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.c{}", self.creator, self.number)
+        let (kind, number) = match self.number {
+            timer @ ChannelId::FIRST_TIMER.. => ('t', timer - ChannelId::FIRST_TIMER + 1),
+            ChannelId::FIRST_OBJECT.. => {
+                let object = self.object().number - ChannelId::FIRST_OBJECT + 1;
+                write!(f, "{}.o{object}", self.creator)?;
+                return match self.operation() {
+                    0 => Ok(()),
+                    operation => write!(f, " ({})", operation + 1),
+                };
+            }
+            channel => ('c', channel),
+        };
+        write!(f, "{}.{kind}{number}", self.creator)
     }
 }
 

@@ -48,6 +48,29 @@ fn tokio_tasks_replay() {
     }
 }
 
+const EXCHANGES: &[&str] = &[
+    "exchanged::many_do_anything",
+    "exchanged::others_do_anything",
+    "exchanged::one_does_anything",
+    "exchanged::tasks_meet",
+    "exchanged::threads_and_tasks_exchange",
+];
+
+/// Programs that no one has chosen; `RR_CHANNEL_TEST_SEEDS` says how many. Of those on one thread, some
+/// replays stall.
+#[test]
+#[ignore = "what tasks wait for is recorded on request only"]
+fn what_any_tokio_tasks_exchange_replays() {
+    let mut project = Project::copy_of("spawned");
+    project.record_waits();
+    let seeds = std::env::var("RR_CHANNEL_TEST_SEEDS");
+    let seeds: u64 = seeds.map_or(100, |seeds| seeds.parse().unwrap());
+    for seed in 100..100 + seeds {
+        project.set_seed(seed);
+        project.replay_each(EXCHANGES, true);
+    }
+}
+
 /// Whichever of the covered versions the workspace does not have: this one is downloaded.
 #[test]
 #[ignore = "downloads"]

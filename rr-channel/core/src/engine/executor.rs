@@ -33,6 +33,7 @@ thread_local! {
     static MEANWHILE: Cell<Option<Meanwhile>> = const { Cell::new(None) };
     /// Whether the calling thread is an executor's own.
     static SERVES: Cell<bool> = const { Cell::new(false) };
+    static IS_OWN: Cell<bool> = const { Cell::new(false) };
 }
 
 /// Sets a thread's `cell` until this is dropped.
@@ -60,6 +61,11 @@ pub fn nameless<R>(f: impl FnOnce() -> R) -> R {
     f()
 }
 
+/// Whether what the calling thread makes has no name.
+pub fn is_nameless() -> bool {
+    NAMELESS.try_with(Cell::get) == Ok(true)
+}
+
 /// Runs `f`, which creates a thread that serves the executor: it is no child of the calling
 /// thread.
 pub fn thread<R>(f: impl FnOnce() -> R) -> R {
@@ -72,8 +78,18 @@ pub fn serve() {
     SERVES.set(true);
 }
 
+/// Runs `f`, which the executor does for itself: it reads the clock to find out which timers are
+/// due, as often as its thread wakes.
+pub fn own<R>(f: impl FnOnce() -> R) -> R {
+    let _set = Set::to(&IS_OWN, true);
+    f()
+}
+
 /// Whether the calling thread works for the executor now, and for no task.
 pub fn is_serving() -> bool {
+    if IS_OWN.try_with(Cell::get) == Ok(true) {
+        return true;
+    }
     SERVES.try_with(Cell::get) == Ok(true) && !pool::is_in_task()
 }
 

@@ -159,6 +159,35 @@ impl Order {
         });
     }
 
+    /// Logs that it is the calling thread's turn, with ticket and name also where the thread had it
+    /// last. Others may have theirs at the same time.
+    #[cold]
+    pub fn numbered(&self, op: Op, operation: u32) {
+        context::log_with(|me| {
+            let before = self.count(me.id());
+            of_operation(self.turn(op, before.ticket(), me), operation)
+        });
+    }
+
+    /// As [`numbered`](Order::numbered), of a turn that was counted after `before`.
+    #[cold]
+    pub fn drawn(&self, op: Op, operation: u32, before: Word) {
+        context::log_with(|me| of_operation(self.turn(op, before.ticket(), me), operation));
+    }
+
+    /// Logs an outcome that has no ticket, with a name.
+    #[cold]
+    pub fn named(&self, op: Op, operation: u32, outcome: Outcome) {
+        context::log_with(|me| {
+            let event = Event {
+                op,
+                channel: self.name_by(me),
+                outcome,
+            };
+            of_operation(event, operation)
+        });
+    }
+
     /// Logs that the calling thread acquired the lock after `before`, in a replay.
     pub fn log(&self, op: Op, before: Word) {
         context::log_with(|me| self.event(op, before, me));
@@ -195,16 +224,21 @@ impl Order {
     #[cold]
     #[track_caller]
     fn turn(&self, op: Op, ticket: u64, me: &mut Me<'_>) -> Event {
+        Event {
+            op,
+            channel: self.name_by(me),
+            outcome: Outcome::Turn { ticket },
+        }
+    }
+
+    /// The lock's name, which it gets from `me` if it has none.
+    fn name_by(&self, me: &mut Me<'_>) -> Option<ChannelId> {
         if self.name().is_none()
             && let Some(name) = me.next_lock()
         {
             self.learn(name);
         }
-        Event {
-            op,
-            channel: self.name(),
-            outcome: Outcome::Turn { ticket },
-        }
+        self.name()
     }
 
     /// Counts an acquisition by `id`, in a replay; returns the word before it. A caller that looks
@@ -246,8 +280,17 @@ impl Order {
 
     /// Names the lock, if it has no name.
     pub fn learn(&self, name: ChannelId) {
+        let name = name.object();
         let name = Word::new(name.creator, name.number.into());
         let _ = self.name.compare_exchange(0, name.0, Relaxed, Relaxed);
+    }
+}
+
+/// The event of one of several operations on its object.
+fn of_operation(event: Event, operation: u32) -> Event {
+    Event {
+        channel: event.channel.map(|name| name.with_operation(operation)),
+        ..event
     }
 }
 

@@ -255,8 +255,10 @@ pub(super) fn object(event: &Event) -> Option<String> {
 }
 
 pub(super) fn name(channel: ChannelId, is_lock: bool) -> String {
-    let kind = if is_lock { 'l' } else { 'c' };
-    format!("{}.{kind}{}", channel.creator, channel.number)
+    if is_lock {
+        return format!("{}.l{}", channel.creator, channel.number);
+    }
+    channel.to_string()
 }
 
 /// The kind of an outcome, as one word.

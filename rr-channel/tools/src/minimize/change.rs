@@ -236,7 +236,7 @@ type Turns = HashMap<(ChannelId, bool), Vec<(u64, Element)>>;
 
 /// If it is a turn: at which object, whether that is a lock, and the turn's number.
 pub(super) fn turn(event: &Event) -> Option<((ChannelId, bool), u64)> {
-    match (event.channel, event.outcome) {
+    match (event.channel.map(ChannelId::object), event.outcome) {
         (Some(id), Outcome::Turn { ticket }) => Some(((id, true), ticket)),
         (Some(id), Outcome::Sent { slot }) => Some(((id, false), slot)),
         _ => None,

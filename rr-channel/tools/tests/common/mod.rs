@@ -33,13 +33,21 @@ fn say(line: &str) {
 pub(crate) struct Project {
     dir: tempfile::TempDir,
     offline: bool,
+    /// The seed of its programs, if they have one and it is not their own.
+    seed: Option<u64>,
+    records_waits: bool,
 }
 
 impl Project {
     /// One with these files, and with `src/say.rs`, by which its tests say what they saw.
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let project = Project { dir, offline: true };
+        let project = Project {
+            dir,
+            offline: true,
+            seed: None,
+            records_waits: false,
+        };
         for (path, text) in files.iter().chain(&[("src/say.rs", SAY)]) {
             project.write(path, text);
         }
@@ -51,19 +59,29 @@ impl Project {
 
     /// A copy of the package `name` that lies beside the tests.
     pub(crate) fn copy_of(name: &str) -> Self {
-        let read = |file| fs::read_to_string(package(name).join(file)).unwrap();
-        let files = ["Cargo.toml", "src/lib.rs"];
-        let texts = files.map(read);
-        let files: Vec<_> = files
-            .into_iter()
-            .zip(texts.iter().map(String::as_str))
-            .collect();
+        let source = package(name).join("src");
+        let sources = fs::read_dir(source).unwrap().map(|entry| entry.unwrap());
+        let sources = sources.map(|entry| format!("src/{}", entry.file_name().display()));
+        let files: Vec<String> = sources.chain(["Cargo.toml".to_owned()]).collect();
+        let read = |file: &String| fs::read_to_string(package(name).join(file)).unwrap();
+        let texts: Vec<String> = files.iter().map(read).collect();
+        let files = files.iter().map(String::as_str);
+        let files: Vec<_> = files.zip(texts.iter().map(String::as_str)).collect();
         Project::new(&files)
     }
 
     /// The one whose manifest asks for what the workspace's lock file does not name.
     pub(crate) fn go_online(&mut self) {
         self.offline = false;
+    }
+
+    /// What tasks of tokio wait for is recorded.
+    pub(crate) fn record_waits(&mut self) {
+        self.records_waits = true;
+    }
+
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.seed = Some(seed);
     }
 
     pub(crate) fn write(&self, path: &str, text: &str) {
@@ -97,6 +115,12 @@ impl Project {
             .env("OUTCOMES", self.outcomes())
             .env_remove("RR_CHANNEL")
             .env_remove("DIVERGE");
+        if self.records_waits {
+            command.env("RR_CHANNEL_TOKIO", "1");
+        }
+        if let Some(seed) = self.seed {
+            command.env("SEED", seed.to_string());
+        }
         command
     }
 

@@ -75,6 +75,8 @@ pub(super) enum Next {
 const RECORDED: u8 = 1;
 /// [Chaos](chaos::shake) delays the thread.
 const SHAKEN: u8 = 2;
+/// The thread has operations that are not [ready](super::polls).
+const PARKED: u8 = 4;
 
 #[derive(Debug)]
 struct Follow {
@@ -82,7 +84,7 @@ struct Follow {
     /// `None` for a thread that has not appeared, or appears too late.
     place: Cell<Option<&'static Place>>,
     ended: Cell<bool>,
-    /// Additional actions at each event: of [`RECORDED`] and [`SHAKEN`].
+    /// Additional actions at each event: of [`RECORDED`], [`SHAKEN`] and [`PARKED`].
     besides: Cell<u8>,
     /// An acquisition that the thread [begins](claim), to be recorded.
     claimed: Cell<Option<Event>>,
@@ -246,10 +248,15 @@ pub(super) fn advance() {
         if follow.ahead.is_empty() {
             return;
         }
-        if follow.besides.get() != 0 {
-            besides(follow);
+        let besides = follow.besides.get();
+        if besides == 0 {
+            return step(follow);
         }
+        log_besides(follow);
         step(follow);
+        if besides & PARKED != 0 {
+            came(follow);
+        }
     });
 }
 
@@ -261,13 +268,18 @@ pub(super) fn claim() {
         if follow.ahead.is_empty() {
             return;
         }
-        if follow.besides.get() != 0 {
-            chaos::shake();
-            if follow.besides.get() & RECORDED != 0 {
-                follow.claimed.set(follow.ahead.event());
-            }
+        let besides = follow.besides.get();
+        if besides == 0 {
+            return step(follow);
+        }
+        chaos::shake();
+        if besides & RECORDED != 0 {
+            follow.claimed.set(follow.ahead.event());
         }
         step(follow);
+        if besides & PARKED != 0 {
+            came(follow);
+        }
     });
 }
 
@@ -286,8 +298,19 @@ fn step(follow: &Follow) {
     }
 }
 
+/// The thread has operations that are not ready, to be woken when its log comes to them.
+pub(super) fn has_parked() {
+    with(|follow| follow.besides.set(follow.besides.get() | PARKED));
+}
+
+#[cold]
+fn came(follow: &Follow) {
+    follow.besides.set(follow.besides.get() & !PARKED);
+    super::polls::came();
+}
+
 #[inline(never)]
-fn besides(follow: &Follow) {
+fn log_besides(follow: &Follow) {
     chaos::shake();
     if follow.besides.get() & RECORDED != 0
         && let Some(event) = follow.ahead.event()
@@ -346,7 +369,7 @@ pub(super) fn shows(event: &Event) -> bool {
 }
 
 /// The calling thread has left its log, or may have been released from it.
-pub(super) fn sync() {
+pub fn sync() {
     with(|follow| {
         if follow.place.get().is_none_or(Place::is_live) {
             follow.ahead.clear();

@@ -186,7 +186,7 @@ impl Engine {
         }
     }
 
-    fn await_turn(&self, id: ThreadId, event: Option<Event>, order: &Order) -> bool {
+    pub(super) fn await_turn(&self, id: ThreadId, event: Option<Event>, order: &Order) -> bool {
         if let Some(name) = event.and_then(|event| event.channel) {
             order.learn(name);
         }

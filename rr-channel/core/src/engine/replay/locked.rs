@@ -10,17 +10,25 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::polls;
 use super::world::World;
 use crate::platform::apart::apart;
 use crate::platform::lock::lock;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Locked<'a>(Option<MutexGuard<'a, World>>);
+pub(super) struct Locked<'a> {
+    world: &'a Mutex<World>,
+    guard: Option<MutexGuard<'a, World>>,
+}
 
 impl<'a> Locked<'a> {
     pub(super) fn new(world: &'a Mutex<World>) -> Self {
-        Locked(Some(lock(world)))
+        polls::locks();
+        Locked {
+            world,
+            guard: Some(lock(world)),
+        }
     }
 
     /// Sleeps until `wake` is notified, or for so long, or for no reason; the world is
@@ -29,14 +37,21 @@ impl<'a> Locked<'a> {
         for told in self.take_told() {
             told.notify_one();
         }
-        let slept = self.0.take().map(|world| match long {
-            None => wake.wait(world).unwrap_or_else(PoisonError::into_inner),
+        let world = self.world;
+        if self.has_woken() {
+            // They are woken by code that may lock the world. The caller looks again.
+            drop(self);
+            return Locked::new(world);
+        }
+        let guard = self.guard.take().map(|guard| match long {
+            None => wake.wait(guard).unwrap_or_else(PoisonError::into_inner),
             Some(long) => {
-                let slept = apart(|| wake.wait_timeout(world, long));
+                let slept = apart(|| wake.wait_timeout(guard, long));
                 slept.unwrap_or_else(PoisonError::into_inner).0
             }
         });
-        Locked(slept)
+        self.guard = guard;
+        self
     }
 }
 
@@ -44,7 +59,7 @@ impl Deref for Locked<'_> {
     type Target = World;
 
     fn deref(&self) -> &World {
-        match &self.0 {
+        match &self.guard {
             Some(world) => world,
             None => unreachable!("it is there until it is dropped"),
         }
@@ -53,7 +68,7 @@ impl Deref for Locked<'_> {
 
 impl DerefMut for Locked<'_> {
     fn deref_mut(&mut self) -> &mut World {
-        match &mut self.0 {
+        match &mut self.guard {
             Some(world) => world,
             None => unreachable!("it is there until it is dropped"),
         }
@@ -62,13 +77,14 @@ impl DerefMut for Locked<'_> {
 
 impl Drop for Locked<'_> {
     fn drop(&mut self) {
-        let Some(mut world) = self.0.take() else {
+        let Some(mut world) = self.guard.take() else {
             return;
         };
-        let told = world.take_told();
+        let (told, woken) = (world.take_told(), world.take_woken());
         drop(world);
         for told in told {
             told.notify_one();
         }
+        polls::unlocked(woken);
     }
 }

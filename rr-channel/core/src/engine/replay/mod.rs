@@ -36,6 +36,7 @@ mod lock_order;
 mod locked;
 mod operation;
 mod plan;
+mod polls;
 mod progress;
 mod queue;
 mod recall;
@@ -65,6 +66,7 @@ use flow::Flow;
 use follow::{Next, Place};
 pub use follow::{
     Saved as SavedLog, forget as forget_log, position, restore as restore_log, save as save_log,
+    sync as sync_log,
 };
 pub use jobs::{Asks, NextJob, job_event, took};
 pub use listen::Wake;
@@ -72,6 +74,7 @@ pub use lock_order::{Once as OnceTurn, Turn, Woken};
 use locked::Locked;
 pub use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Need, Plan, Want};
+pub use polls::{PollTurn, polled};
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub use report_file::ReportFile;
@@ -322,6 +325,7 @@ impl Engine {
             let mut world = self.lock();
             let known = world.desyncs().len();
             world.desync(id, cause);
+            world.unpark(id, None);
             announce(&world, known);
         }
         follow::sync();

@@ -3,6 +3,9 @@
 
 use std::time::Duration;
 
+use rr_channel_log::Event;
+use rr_channel_log::identity::ThreadId;
+
 use super::operation::{Need, Want};
 use super::report::{Cause, Desync, Progress, Report};
 use super::world::{Source, Thread, Wait, Watch, World};
@@ -54,9 +57,9 @@ impl World {
         self.threads.values().filter_map(waiting).collect()
     }
 
-    /// Whether any thread waits here.
-    pub(super) const fn has_waiting(&self) -> bool {
-        self.waiting > 0
+    /// Whether any thread waits here, or any task has an operation that is not ready.
+    pub(super) fn has_waiting(&self) -> bool {
+        self.waiting > 0 || !self.parked.is_empty()
     }
 
     /// Lets a thread leave the log, because no thread can move, or because no event has happened
@@ -76,29 +79,23 @@ impl World {
             .map(|(id, _)| *id)
             .collect();
         if at_end.is_empty() {
-            let mut stuck: Vec<_> = self
-                .threads
-                .iter()
-                .filter(|(_, thread)| {
-                    !thread.place.is_live() && thread.wait.as_ref().is_some_and(|wait| !wait.stays)
-                })
-                .map(|(id, thread)| (!self.is_hopeless(thread), &thread.dti, *id))
-                .collect();
-            stuck.sort();
-            let Some((_, _, id)) = stuck.first() else {
+            let stuck = self.stuck();
+            let Some(first) = stuck.first() else {
                 return false;
             };
-            let id = *id;
-            let expected = self.thread(id).wait.as_ref().and_then(|wait| wait.expected);
-            if let Some(expected) = expected {
-                let cause = match late {
-                    None => Cause::Stalled { expected },
-                    Some(after) => Cause::Late { expected, after },
-                };
-                self.desync(id, cause);
+            at_end.push(*first);
+            if self.parked.contains_key(first) {
+                // To find out each by itself would take as long again.
+                let parked = stuck[1..].iter().filter(|id| self.parked.contains_key(id));
+                at_end.extend(parked);
             }
-            at_end.push(id);
+            for id in &at_end {
+                self.leave_stalled(*id, late);
+            }
         }
+        // What tasks wait for whose logs have ended may be there now, and nobody would know.
+        let ended = self.parked.keys().filter(|id| self.next_of(**id).is_none());
+        at_end.extend(ended);
         for id in at_end {
             let thread = self.thread(id);
             thread.place.go_live();
@@ -106,8 +103,49 @@ impl World {
                 wake.wake();
             }
             self.tell(id);
+            self.unpark(id, None);
         }
         true
+    }
+
+    /// The threads and tasks that wait for the next events of their logs, those first that are to
+    /// leave them first.
+    fn stuck(&self) -> Vec<ThreadId> {
+        let waits = |id: &ThreadId, thread: &Thread| match &thread.wait {
+            Some(wait) => !wait.stays,
+            None => self.parked.contains_key(id),
+        };
+        let stuck = self.threads.iter();
+        let mut stuck: Vec<_> = stuck
+            .filter(|(id, thread)| !thread.place.is_live() && waits(id, thread))
+            .map(|(id, thread)| {
+                // A task whose log has ended waits as it did in the recorded run.
+                let has_ended = thread.wait.is_none() && self.next_of(*id).is_none();
+                (has_ended, !self.is_hopeless(thread), &thread.dti, *id)
+            })
+            .collect();
+        stuck.sort();
+        stuck.into_iter().map(|(_, _, _, id)| id).collect()
+    }
+
+    /// A thread or task leaves its log, because its next event does not come about.
+    fn leave_stalled(&mut self, id: ThreadId, late: Option<Duration>) {
+        let expected = match &self.thread(id).wait {
+            Some(wait) => wait.expected,
+            None => self.next_of(id),
+        };
+        if let Some(expected) = expected {
+            let cause = match late {
+                None => Cause::Stalled { expected },
+                Some(after) => Cause::Late { expected, after },
+            };
+            self.desync(id, cause);
+        }
+    }
+
+    /// The next event of a task that has parked operations.
+    fn next_of(&self, id: ThreadId) -> Option<Event> {
+        self.parked.get(&id)?.first()?.expected
     }
 
     fn is_hopeless(&self, thread: &Thread) -> bool {

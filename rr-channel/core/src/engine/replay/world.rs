@@ -13,6 +13,7 @@
 //! here drops, clones or compares a message.
 
 use std::sync::{Arc, Condvar};
+use std::task::Waker;
 use std::time::{Duration, Instant};
 
 use rr_channel_log::Event;
@@ -24,6 +25,7 @@ use super::flow::{Awaited, Flow};
 use super::follow::Place;
 use super::listen::Wake;
 use super::operation::{Arm, Change, Need, Pick, Want};
+use super::polls::Parked;
 use super::queue::{Chan, Timer};
 use super::report::{Cause, Desync};
 use super::waiter_counts;
@@ -184,6 +186,9 @@ pub(super) struct World {
     pub(super) is_watch_idle: bool,
     /// The threads to wake.
     told: Vec<Arc<Condvar>>,
+    /// The operations of each task that are not ready, and tasks to wake.
+    pub(super) parked: FxHashMap<ThreadId, Vec<Parked>>,
+    pub(super) woken: Vec<Waker>,
     pub(super) steps: u64,
     /// How often a live thread looked for something, and it was not there.
     pub(super) spins: u64,
@@ -226,6 +231,10 @@ impl World {
     ) -> (&'static Place, Option<Cursor>) {
         let cursor = self.absent.remove(&id).map(|(_, cursor)| cursor);
         let place = Place::new(cursor.as_ref());
+        if cursor.is_none() && !self.desyncs.is_empty() {
+            // A thread that left its log made it. To wait for what it never did takes long.
+            place.go_live();
+        }
         let thread = Thread {
             dti,
             tid,
@@ -241,6 +250,7 @@ impl World {
     /// The calling thread has ended, with `left` next in its log.
     pub(super) fn thread_ended(&mut self, id: ThreadId, left: Option<Event>) {
         self.steps += 1;
+        self.unpark(id, None);
         let Some(thread) = self.threads.get_mut(&id) else {
             return;
         };
@@ -429,6 +439,9 @@ impl World {
     /// Notes that the watched object has come to `reached`, and tells the threads that wait for
     /// that.
     pub(super) fn touch(&mut self, watch: Watch, reached: u64) {
+        if !self.parked.is_empty() {
+            self.wake_at(watch, reached);
+        }
         let Some(watchers) = self.watchers.get(&watch) else {
             return;
         };
@@ -463,6 +476,16 @@ impl World {
     /// The threads to wake, for the code that unlocks the world.
     pub(super) fn take_told(&mut self) -> Vec<Arc<Condvar>> {
         std::mem::take(&mut self.told)
+    }
+
+    /// The tasks to wake, for the code that unlocks the world.
+    pub(super) fn take_woken(&mut self) -> Vec<Waker> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Whether there are tasks to wake.
+    pub(super) fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
     }
 
     /// Whether the waiting thread has been told to look again.

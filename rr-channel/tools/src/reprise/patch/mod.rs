@@ -68,6 +68,11 @@ pub(super) fn write_files(dir: &Path, files: &[(String, String)]) -> anyhow::Res
     Ok(())
 }
 
+/// Whether what tasks of tokio wait for is recorded, and not only what they do.
+pub(super) fn records_waits() -> bool {
+    std::env::var_os(tokio::VARIABLE).is_some()
+}
+
 /// Writes the crates below `dir`. The path of the one to patch in, for each replaced one. With
 /// `records_std`, `rr-channel` gets what it is made of by the compiler's command line.
 ///
@@ -84,7 +89,11 @@ pub(super) fn generate(
         let shim = dir.join(package.of.name);
         match &package.of.by {
             By::Edited(edits) => {
-                let known = edits.iter();
+                let more = match package.of.name == crates::EXECUTOR && records_waits() {
+                    true => tokio::OF_WAITS,
+                    false => &[],
+                };
+                let known = edits.iter().chain(more);
                 let here = known.filter(|(series, _)| package.version.starts_with(series));
                 let edits: Vec<_> = here.flat_map(|(_, edits)| *edits).collect();
                 copy_package(package.source, &shim, &edits)?;

@@ -3,6 +3,8 @@
 
 #![cfg(test)]
 
+mod exchanged;
+
 use std::fmt::Debug;
 use std::fs::OpenOptions;
 use std::future::Future;

@@ -1,4 +1,5 @@
-//! The replacement of `tokio`: its source, with hooks for `rr_channel::executor`.
+//! The replacement of `tokio`: its source, with hooks for `rr_channel::executor` and, in what tasks
+//! wait for, `rr_channel::objects`.
 //!
 //! A task gets its name where it is spawned, and is polled and dropped under that name. Work
 //! for blocking threads has a name too. Nothing changes in how tasks are woken, or in which
@@ -10,11 +11,29 @@
 //! Each edit names the text that it expects, exactly once. A version with another text is an
 //! error.
 
+mod broadcasts;
+mod channels;
+mod locks;
+mod tasks;
+
 use super::copy::Edit;
 
 /// The edits of tokio, by version.
 pub(super) const EDITS: &[(&str, &[Edit])] =
     &[("1.", COMMON), ("1.53.", OF_1_53), ("1.54.", OF_1_54)];
+
+/// If set, what tasks wait for is recorded, too.
+pub(super) const VARIABLE: &str = "RR_CHANNEL_TOKIO";
+
+/// The edits that record what tasks wait for, by version.
+pub(super) const OF_WAITS: &[(&str, &[Edit])] = &[
+    ("1.", locks::COMMON),
+    ("1.", channels::COMMON),
+    ("1.", broadcasts::COMMON),
+    ("1.53.", broadcasts::OF_1_53),
+    ("1.54.", broadcasts::OF_1_54),
+    ("1.", tasks::COMMON),
+];
 
 const COMMON: &[Edit] = &[
     Edit {

@@ -1,0 +1,853 @@
+//! Objects of an executor: locks, channels, timers and tasks whose operations are asynchronous.
+//!
+//! Used by the crate that `cargo reprise` puts in place of `tokio`, and by nothing else; not
+//! a stable interface.
+//!
+//! **Polls.** How often an operation is polled before it is ready depends on what wakes its task,
+//! and is not recorded. The log has only the poll that found it ready, with the object's name, and
+//! whether the task had polled it before since its last event. In a replay an operation is ready
+//! only when that is the next event of its task. Until then it is *parked*: its real poll is not
+//! made, and the task is woken when its log comes to it. So of several operations that a task waits
+//! for, the recorded one is ready first.
+//!
+//! A poll that was ready at once, without another one before it, makes its thread wait in a replay:
+//! the task did nothing else meanwhile. One that was ready later leaves the thread to others, as it
+//! did in the recorded run, when the task may have done something that is not recorded.
+//!
+//! **Turns.** Operations that compete (for a permit, or for a place in a queue) have tickets, as
+//! [locks](crate::engine::order) do. What only makes others ready (giving a permit back, closing a
+//! channel) has none: it is never waited for but by those that it makes ready.
+
+use std::cell::Cell;
+use std::fmt;
+use std::future::poll_fn;
+use std::hash::{BuildHasher as _, RandomState};
+use std::pin::pin;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::task::{Context, Poll, Waker};
+
+use rr_channel_log::identity::ThreadId;
+use rr_channel_log::{Event, Op, Outcome};
+
+use crate::engine::chaos;
+use crate::engine::context;
+use crate::engine::executor;
+use crate::engine::fork;
+use crate::engine::order::{Order, Word};
+use crate::engine::pool;
+use crate::engine::replay::{self, Engine, PollTurn, Turn};
+use crate::engine::session::{Session, session};
+use crate::engine::signal::{LastSignal, Signal};
+use crate::platform::spin_lock::SpinLock;
+
+/// What a poll found ready.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Ready {
+    /// Something for which several compete.
+    InTurn,
+    /// Something that only this operation waits for.
+    Done,
+    /// So many things at once.
+    Several(u64),
+    /// Nothing will ever come.
+    Closed,
+}
+
+impl Ready {
+    fn agrees(self, outcome: Outcome) -> bool {
+        match (self, outcome) {
+            (Ready::InTurn, Outcome::Turn { .. })
+            | (Ready::Done, Outcome::Done)
+            | (Ready::Closed, Outcome::Disconnected) => true,
+            (Ready::Several(count), Outcome::Value(recorded)) => count == recorded,
+            _ => false,
+        }
+    }
+}
+
+/// Where its task last polled an operation in vain, and which of several on its object it is.
+#[derive(Debug, Default)]
+pub struct Pended {
+    place: AtomicU64,
+    /// The object's address; 0 if it is the only operation.
+    object: AtomicUsize,
+    /// The thread that began it, and its number.
+    begun: AtomicU64,
+}
+
+impl Pended {
+    /// It was not polled in vain yet.
+    pub const fn new() -> Self {
+        Pended {
+            place: AtomicU64::new(0),
+            object: AtomicUsize::new(0),
+            begun: AtomicU64::new(0),
+        }
+    }
+
+    /// The position of the calling thread, or task, in the log that it writes.
+    fn here() -> u64 {
+        let id = u64::from(context::thread_or_last().0);
+        let logged = context::logged().unwrap_or_default();
+        (id << 40 | (logged & ((1 << 40) - 1))) + 1
+    }
+
+    fn set(&self) {
+        self.place.store(Pended::here(), Relaxed);
+    }
+
+    /// The operation, which is ready now.
+    fn op(&self) -> Op {
+        let last = self.place.load(Relaxed);
+        if last != 0 && last == Pended::here() {
+            Op::PollAgain
+        } else {
+            Op::Poll
+        }
+    }
+
+    /// Which of several operations on the object it is.
+    fn number(&self) -> u32 {
+        self.begun.load(Relaxed) as u32
+    }
+}
+
+/// One of several operations that a task may poll on an object at the same time.
+#[derive(Debug, Default)]
+pub struct Operation(Pended);
+
+impl Operation {
+    /// It has not begun yet.
+    pub const fn new() -> Self {
+        Operation(Pended::new())
+    }
+
+    /// It is polled on this object.
+    fn begin(&self, order: &Order) -> &Pended {
+        let pended = &self.0;
+        if pended.object.load(Relaxed) == 0
+            && let Some((thread, number)) = context::begin_operation(order.address())
+        {
+            pended.object.store(order.address(), Relaxed);
+            let begun = u64::from(thread.0) << 32 | u64::from(number);
+            pended.begun.store(begun, Relaxed);
+        }
+        pended
+    }
+}
+
+impl Drop for Operation {
+    fn drop(&mut self) {
+        let object = *self.0.object.get_mut();
+        if object != 0 {
+            let begun = *self.0.begun.get_mut();
+            let begun = (ThreadId((begun >> 32) as u32), begun as u32);
+            context::end_operation(object, begun);
+        }
+    }
+}
+
+thread_local! {
+    /// The object on which the calling thread performs an operation that is recorded, by its
+    /// address, and the turn that it has had there.
+    static OPERATION: Cell<(usize, Option<Word>)> = const { Cell::new((0, None)) };
+}
+
+/// An object that tasks wait for.
+pub struct Object {
+    order: Order,
+    is_recorded: bool,
+    /// Held while something gets its place among others.
+    places: SpinLock<()>,
+    pended: Pended,
+}
+
+impl fmt::Debug for Object {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Object")
+    }
+}
+
+impl Default for Object {
+    fn default() -> Self {
+        Object::new()
+    }
+}
+
+impl Object {
+    const fn with(is_recorded: bool) -> Self {
+        Object {
+            order: Order::new(),
+            is_recorded,
+            places: SpinLock::new(()),
+            pended: Pended::new(),
+        }
+    }
+
+    /// An object that the calling thread or task makes.
+    pub fn new() -> Self {
+        if matches!(session(), Session::Off) || fork::is_fork() {
+            return Object::lazy();
+        }
+        if executor::is_nameless() || executor::is_serving() {
+            return Object::unrecorded();
+        }
+        let object = Object::lazy();
+        if let Some(name) = context::next_object() {
+            object.order.learn(name);
+        }
+        object
+    }
+
+    /// An object in a `static`. It gets its name from its first user.
+    pub const fn lazy() -> Self {
+        Object::with(true)
+    }
+
+    /// An object of the executor's own, whose operations are part of others.
+    pub const fn unrecorded() -> Self {
+        Object::with(false)
+    }
+
+    /// Where an operation is polled that only one task performs at a time.
+    pub const fn pended(&self) -> &Pended {
+        &self.pended
+    }
+
+    /// What the calling thread does with it now.
+    fn mode(&self) -> Mode {
+        if !self.is_recorded {
+            return Mode::Off;
+        }
+        let mode = match session() {
+            Session::Off => return Mode::Off,
+            Session::Record(_) => Mode::Record,
+            Session::Replay(engine) => {
+                // A thread that does not wait may have been released from its log, too, if it has
+                // operations that are not ready.
+                replay::sync_log();
+                Mode::Replay(engine)
+            }
+        };
+        if fork::is_fork() || executor::is_serving() {
+            return Mode::Off;
+        }
+        mode
+    }
+
+    /// Polls one of several operations: see [`poll`](Object::poll).
+    pub fn poll_one<T>(
+        &self,
+        operation: &Operation,
+        cx: &mut Context<'_>,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        ready: impl Fn(&T) -> Ready,
+        lost: impl FnOnce() -> Option<T>,
+    ) -> Poll<T> {
+        let pended = match self.mode() {
+            Mode::Off => &operation.0,
+            _ => operation.begin(&self.order),
+        };
+        self.poll(pended, cx, poll, ready, lost)
+    }
+
+    /// Polls an operation by `poll`. `ready` says what a result is. In a replay, `lost` makes the
+    /// recorded result where the object was closed too early, if there is such a thing.
+    pub fn poll<T>(
+        &self,
+        pended: &Pended,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        ready: impl Fn(&T) -> Ready,
+        lost: impl FnOnce() -> Option<T>,
+    ) -> Poll<T> {
+        match self.mode() {
+            Mode::Off => poll(cx),
+            Mode::Record => {
+                chaos::point();
+                let (polled, drawn) = self.drawing(|| poll(cx));
+                match (&polled, drawn) {
+                    (Poll::Ready(_), Some(drawn)) => {
+                        self.order.drawn(pended.op(), pended.number(), drawn);
+                    }
+                    (Poll::Ready(value), None) => {
+                        self.log(pended.op(), pended.number(), ready(value));
+                    }
+                    (Poll::Pending, _) => pended.set(),
+                }
+                polled
+            }
+            Mode::Replay(engine) => {
+                self.replay(engine, pended.number(), cx, &mut poll, &ready, lost, false)
+            }
+        }
+    }
+
+    fn replay<T>(
+        &self,
+        engine: &Engine,
+        number: u32,
+        cx: &mut Context<'_>,
+        poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>,
+        ready: &dyn Fn(&T) -> Ready,
+        lost: impl FnOnce() -> Option<T>,
+        is_timer: bool,
+    ) -> Poll<T> {
+        let event = match engine.poll_turn(&self.order, number, cx.waker()) {
+            PollTurn::Live => return self.poll_live(engine, number, cx, poll, ready),
+            PollTurn::Later => {
+                if is_timer {
+                    let _ = poll(cx);
+                }
+                return Poll::Pending;
+            }
+            PollTurn::Now(event) => event,
+        };
+        let mut polled = poll(cx);
+        if polled.is_pending() && event.op == Op::Poll {
+            polled = match engine.wait_until_ready(event, poll) {
+                Some(value) => Poll::Ready(value),
+                None => return self.poll_live(engine, number, cx, poll, ready),
+            };
+        }
+        let Poll::Ready(value) = polled else {
+            // Its turn, but not ready: the task is woken when it is.
+            return Poll::Pending;
+        };
+        let found = ready(&value);
+        let (value, followed) = match found {
+            _ if found.agrees(event.outcome) => (value, true),
+            Ready::Closed if event.outcome != Outcome::Disconnected => match lost() {
+                Some(lost) => (lost, true),
+                None => (value, false),
+            },
+            _ => (value, false),
+        };
+        if !followed {
+            engine.polled_otherwise(event);
+            self.log_live(engine, event.op, number, found);
+        } else if let Outcome::Turn { .. } = event.outcome {
+            engine.polled_in_turn(event.op, &self.order);
+        } else {
+            replay::polled();
+        }
+        Poll::Ready(value)
+    }
+
+    /// Polls an operation of a thread that is live.
+    fn poll_live<T>(
+        &self,
+        engine: &Engine,
+        number: u32,
+        cx: &mut Context<'_>,
+        poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>,
+        ready: &dyn Fn(&T) -> Ready,
+    ) -> Poll<T> {
+        let polled = poll(cx);
+        if let Poll::Ready(value) = &polled {
+            self.log_live(engine, Op::PollAgain, number, ready(value));
+        }
+        polled
+    }
+
+    fn log_live(&self, engine: &Engine, op: Op, number: u32, ready: Ready) {
+        match ready {
+            Ready::InTurn => engine.taken(op, &self.order),
+            other => self.log(op, number, other),
+        }
+    }
+
+    fn log(&self, op: Op, number: u32, ready: Ready) {
+        let outcome = match ready {
+            Ready::InTurn => return self.order.numbered(op, number),
+            Ready::Done => Outcome::Done,
+            Ready::Several(count) => Outcome::Value(count),
+            Ready::Closed => Outcome::Disconnected,
+        };
+        self.order.named(op, number, outcome);
+    }
+
+    /// Performs `operation`, which may [draw](Object::draw).
+    fn drawing<T>(&self, operation: impl FnOnce() -> T) -> (T, Option<Word>) {
+        let before = OPERATION.try_with(|it| it.replace((self.order.address(), None)));
+        let result = operation();
+        let drawn = OPERATION.try_with(|it| it.replace(before.unwrap_or_default()));
+        (result, drawn.ok().and_then(|(_, drawn)| drawn))
+    }
+
+    /// An operation, which holds what makes others wait, comes to its place among these. What only
+    /// looks like such an operation, and is part of none, has no place.
+    pub fn draw(&self) {
+        if matches!(session(), Session::Record(_)) {
+            let _ = OPERATION.try_with(|it| {
+                if let (at, None) = it.get()
+                    && at == self.order.address()
+                {
+                    let before = self.order.count(context::thread_or_last());
+                    it.set((at, Some(before)));
+                }
+            });
+        }
+    }
+
+    /// Performs `step`, which has its place among those of other threads. It calls no code of the
+    /// program, or [draws](Object::draw).
+    #[track_caller]
+    pub fn in_turn<T>(&self, step: impl FnOnce() -> T) -> T {
+        match self.mode() {
+            Mode::Off => step(),
+            Mode::Record => {
+                chaos::point();
+                let (result, drawn) = self.drawing(step);
+                self.took(Op::InTurn, drawn);
+                result
+            }
+            Mode::Replay(engine) => {
+                engine.turn(Op::InTurn, &self.order);
+                let result = step();
+                engine.taken(Op::InTurn, &self.order);
+                result
+            }
+        }
+    }
+
+    /// Performs `step`, which calls no code of the program and has its place among others.
+    #[track_caller]
+    pub fn in_place<T>(&self, step: impl FnOnce() -> T) -> T {
+        self.in_turn(|| {
+            let _place = self.is_on_record().then(|| self.places.take());
+            let result = step();
+            self.draw();
+            result
+        })
+    }
+
+    fn is_on_record(&self) -> bool {
+        matches!(self.mode(), Mode::Record)
+    }
+
+    #[track_caller]
+    fn took(&self, op: Op, drawn: Option<Word>) {
+        match drawn {
+            Some(drawn) => self.order.log(op, drawn),
+            None => self.order.took(op),
+        }
+    }
+
+    /// As [`offer`](Object::offer), in a place among others; `offer` calls no code of the program.
+    ///
+    /// # Errors
+    /// If nobody wants it; the error is the value.
+    #[track_caller]
+    pub fn offer_in_place<T, R>(
+        &self,
+        value: T,
+        offer: impl FnOnce(T) -> Result<R, T>,
+        lost: impl FnOnce() -> R,
+    ) -> Result<R, T> {
+        let offer = |value| {
+            let _place = self.is_on_record().then(|| self.places.take());
+            let result = offer(value);
+            if result.is_ok() {
+                self.draw();
+            }
+            result
+        };
+        self.offer(value, offer, lost)
+    }
+
+    /// How many things the operation on it, which the calling thread is to perform now, got at once
+    /// in the recorded run.
+    pub fn several(&self) -> Option<u64> {
+        match self.mode() {
+            Mode::Replay(engine) => engine.several(&self.order),
+            _ => None,
+        }
+    }
+
+    /// Offers a value by `offer`, which returns it where nobody wants it. In a replay, `lost` is the
+    /// result where those who want it have gone too early.
+    ///
+    /// # Errors
+    /// If nobody wants it; the error is the value.
+    #[track_caller]
+    pub fn offer<T, R>(
+        &self,
+        value: T,
+        offer: impl FnOnce(T) -> Result<R, T>,
+        lost: impl FnOnce() -> R,
+    ) -> Result<R, T> {
+        match self.mode() {
+            Mode::Off => offer(value),
+            Mode::Record => {
+                chaos::point();
+                let (result, drawn) = self.drawing(|| offer(value));
+                match &result {
+                    Ok(_) => self.took(Op::TryInTurn, drawn),
+                    Err(_) => self.look_at(Op::TryInTurn, 0),
+                }
+                result
+            }
+            Mode::Replay(engine) => {
+                if engine.recall_failure(Op::TryInTurn).is_some() {
+                    return Err(value);
+                }
+                let turn = engine.turn(Op::TryInTurn, &self.order);
+                let result = match (offer(value), turn) {
+                    (Err(_), Turn::Mine) => Ok(lost()),
+                    (result, _) => result,
+                };
+                match &result {
+                    Ok(_) => engine.taken(Op::TryInTurn, &self.order),
+                    Err(_) => self.look_at(Op::TryInTurn, 0),
+                }
+                result
+            }
+        }
+    }
+
+    /// Acquires a lock by `lock`, which may wait.
+    #[track_caller]
+    pub fn acquire<T>(&self, lock: impl FnOnce() -> T) -> T {
+        match self.mode() {
+            Mode::Off => lock(),
+            Mode::Record => {
+                chaos::point();
+                let guard = lock();
+                self.order.took(Op::InTurn);
+                guard
+            }
+            Mode::Replay(engine) => {
+                engine.turn(Op::InTurn, &self.order);
+                let guard = lock();
+                engine.taken(Op::InTurn, &self.order);
+                guard
+            }
+        }
+    }
+
+    /// Acquires a lock that others may share, by `lock`.
+    #[track_caller]
+    pub fn share<T>(&self, lock: impl FnOnce() -> T) -> T {
+        match self.mode() {
+            Mode::Record => {
+                chaos::point();
+                let guard = lock();
+                self.order.shared(Op::InTurn);
+                guard
+            }
+            _ => self.acquire(lock),
+        }
+    }
+
+    /// Attempts something by `attempt`, which does not wait. `code` tells a failure apart from
+    /// others, and `failure` makes it. In a replay, `poll` is called instead where it succeeded: it
+    /// is ready when a success is possible, and brings it about. There is none where this is
+    /// possible in its turn.
+    ///
+    /// # Errors
+    /// If the attempt fails, or failed in the recorded run.
+    #[track_caller]
+    pub fn attempt<T, E>(
+        &self,
+        attempt: impl FnOnce() -> Result<T, E>,
+        code: impl Fn(&E) -> u64,
+        failure: impl FnOnce(u64) -> E,
+        poll: Option<impl FnMut(&mut Context<'_>) -> Poll<Result<T, E>>>,
+    ) -> Result<T, E> {
+        let engine = match self.mode() {
+            Mode::Off => return attempt(),
+            Mode::Record => {
+                chaos::point();
+                let (result, drawn) = self.drawing(attempt);
+                match &result {
+                    Ok(_) => self.took(Op::TryInTurn, drawn),
+                    Err(error) => self.look_at(Op::TryInTurn, code(error)),
+                }
+                return result;
+            }
+            Mode::Replay(engine) => engine,
+        };
+        if let Some(code) = engine.recall_failure(Op::TryInTurn) {
+            return Err(failure(code));
+        }
+        let turn = engine.turn(Op::TryInTurn, &self.order);
+        let waited = poll
+            .filter(|_| turn == Turn::Mine)
+            .and_then(|mut poll| engine.wait_in_turn(&mut poll));
+        let result = waited.unwrap_or_else(attempt);
+        match &result {
+            Ok(_) => engine.taken(Op::TryInTurn, &self.order),
+            Err(error) => self.look_at(Op::TryInTurn, code(error)),
+        }
+        result
+    }
+
+    /// Observes a number.
+    #[track_caller]
+    pub fn look(&self, look: impl Fn() -> u64) -> u64 {
+        match self.mode() {
+            Mode::Off => look(),
+            Mode::Record => {
+                chaos::point();
+                let value = look();
+                self.look_at(Op::Look, value);
+                value
+            }
+            Mode::Replay(engine) => engine.recall_number(Op::Look).unwrap_or_else(|| {
+                let value = look();
+                self.look_at(Op::Look, value);
+                value
+            }),
+        }
+    }
+
+    #[track_caller]
+    fn look_at(&self, op: Op, value: u64) {
+        context::log(Event {
+            op,
+            channel: None,
+            outcome: Outcome::Value(value),
+        });
+    }
+}
+
+/// What a [timer](Timer)'s operations are on. Tasks make timers again and again, and how often may
+/// depend on what is not recorded. So a timer that is gone leaves its name to the next one.
+#[derive(Debug)]
+pub struct Timer(Object);
+
+impl Default for Timer {
+    fn default() -> Self {
+        Timer::new()
+    }
+}
+
+impl Timer {
+    /// See [`Object::new`].
+    pub fn new() -> Self {
+        if matches!(session(), Session::Off) || fork::is_fork() {
+            return Timer(Object::lazy());
+        }
+        if executor::is_nameless() || executor::is_serving() {
+            return Timer::unrecorded();
+        }
+        let object = Object::lazy();
+        if let Some(name) = context::next_timer() {
+            object.order.learn(name);
+        }
+        Timer(object)
+    }
+
+    /// See [`Object::unrecorded`].
+    pub const fn unrecorded() -> Self {
+        Timer(Object::unrecorded())
+    }
+
+    /// Polls whether it has elapsed, by `poll`.
+    pub fn poll<T>(
+        &self,
+        cx: &mut Context<'_>,
+        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Poll<T> {
+        let object = &self.0;
+        if let Mode::Replay(engine) = object.mode() {
+            // A clock that is paused goes on to where the first timer is due, of those that were
+            // polled. A timer that has elapsed stays so.
+            let (ready, lost) = (|_: &T| Ready::Done, || None);
+            return object.replay(engine, 0, cx, &mut poll, &ready, lost, true);
+        }
+        object.poll(&object.pended, cx, poll, |_| Ready::Done, || None)
+    }
+}
+
+impl Drop for Timer {
+    fn drop(&mut self) {
+        if let Some(name) = self.0.order.name() {
+            context::drop_timer(name);
+        }
+    }
+}
+
+/// What a thread does with an object.
+enum Mode {
+    Off,
+    Record,
+    Replay(&'static Engine),
+}
+
+/// What a task that waits for a notification is to do.
+#[derive(Debug, Clone, Copy)]
+pub enum Notice {
+    /// Look whether it came.
+    Poll,
+    /// Note that it came.
+    Came,
+}
+
+/// An object whose tasks are notified.
+#[derive(Debug)]
+pub struct Notified {
+    object: Object,
+    /// While recording: the last notification.
+    last: LastSignal,
+}
+
+impl Default for Notified {
+    fn default() -> Self {
+        Notified::new()
+    }
+}
+
+impl Notified {
+    /// See [`Object::new`].
+    pub fn new() -> Self {
+        Notified {
+            object: Object::new(),
+            last: LastSignal::new(),
+        }
+    }
+
+    /// See [`Object::lazy`].
+    pub const fn lazy() -> Self {
+        Notified {
+            object: Object::lazy(),
+            last: LastSignal::new(),
+        }
+    }
+
+    /// See [`Object::unrecorded`].
+    pub const fn unrecorded() -> Self {
+        Notified {
+            object: Object::unrecorded(),
+            last: LastSignal::new(),
+        }
+    }
+
+    /// The calling thread is about to notify tasks.
+    pub fn notifies(&self) {
+        match self.object.mode() {
+            Mode::Off => {}
+            Mode::Record => {
+                chaos::point();
+                self.last.set(Signal::next());
+            }
+            Mode::Replay(engine) => {
+                self.last.set(engine.signal());
+            }
+        }
+    }
+
+    /// Polls whether the task was notified, by `poll`. There is no `waker` if it does not wait.
+    pub fn poll(
+        &self,
+        operation: &Operation,
+        waker: Option<&Waker>,
+        mut poll: impl FnMut(Notice) -> Poll<()>,
+    ) -> Poll<()> {
+        let mode = self.object.mode();
+        let pended = match mode {
+            Mode::Off => &operation.0,
+            _ => operation.begin(&self.object.order),
+        };
+        match mode {
+            Mode::Off => poll(Notice::Poll),
+            Mode::Record => {
+                chaos::point();
+                let polled = poll(Notice::Poll);
+                match polled {
+                    Poll::Ready(()) => self.log(pended.op(), pended.number()),
+                    Poll::Pending => pended.set(),
+                }
+                polled
+            }
+            Mode::Replay(engine) => {
+                let waker = waker.unwrap_or(Waker::noop());
+                match engine.poll_notified(&self.object.order, pended.number(), waker) {
+                    PollTurn::Live => {
+                        let polled = poll(Notice::Poll);
+                        if polled.is_ready() {
+                            self.log(Op::PollAgain, pended.number());
+                        }
+                        polled
+                    }
+                    PollTurn::Later => Poll::Pending,
+                    PollTurn::Now(_) => {
+                        let _ = poll(Notice::Came);
+                        replay::polled();
+                        Poll::Ready(())
+                    }
+                }
+            }
+        }
+    }
+
+    fn log(&self, op: Op, number: u32) {
+        let outcome = self.last.get().outcome();
+        self.object.order.named(op, number, outcome);
+    }
+}
+
+thread_local! {
+    /// Where the calling thread or task was when it last chose, and how often it chose there.
+    static CHOSEN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// What choices depend on besides the place where they are made: it differs from run to run, and
+/// not from a recording to its replays, as random bytes do.
+static SALT: OnceLock<RandomState> = OnceLock::new();
+
+/// Polls whether an attempt can succeed.
+pub type Later<T, E> = fn(&mut Context<'_>) -> Poll<Result<T, E>>;
+
+/// An attempt that needs no wait in a replay: see [`Object::attempt`].
+pub const fn at_once<T, E>() -> Option<Later<T, E>> {
+    None
+}
+
+/// Awaits `future`, which is an operation on an object: there is nothing to tell about its result.
+pub async fn operation<F: Future>(object: &Object, future: F) -> F::Output {
+    let operation = Operation::new();
+    let mut future = pin!(future);
+    poll_fn(|cx| {
+        object.poll_one(
+            &operation,
+            cx,
+            |cx| future.as_mut().poll(cx),
+            |_| Ready::Done,
+            || None,
+        )
+    })
+    .await
+}
+
+/// Whether this process records or replays.
+pub fn is_on() -> bool {
+    pool::is_on()
+}
+
+/// Whether this process replays.
+pub fn is_replayed() -> bool {
+    matches!(session(), Session::Replay(_))
+}
+
+/// A number below `limit`, for a choice that the program leaves to chance: the same one in a replay.
+/// `native` chooses where nothing is recorded.
+pub fn choose(limit: u32, native: impl FnOnce(u32) -> u32) -> u32 {
+    let place = match session() {
+        Session::Off => return native(limit),
+        _ if fork::is_fork() => return native(limit),
+        Session::Record(_) => context::logged(),
+        Session::Replay(_) => replay::position(),
+    };
+    let Some(place) = place else {
+        return native(limit);
+    };
+    let place = u64::from(context::thread_or_last().0) << 40 ^ place;
+    let (last, times) = CHOSEN.try_with(Cell::get).unwrap_or_default();
+    let times = if last == place { times + 1 } else { 0 };
+    let _ = CHOSEN.try_with(|chosen| chosen.set((place, times)));
+    let chosen = SALT.get_or_init(RandomState::new).hash_one((place, times));
+    (chosen % u64::from(limit.max(1))) as u32
+}

@@ -1,0 +1,426 @@
+//! Polls of asynchronous operations: an operation is ready when that is the next event of its task.
+//!
+//! An operation whose turn has not come is *parked* in the world, with the waker of its task. It is
+//! woken when the task's log comes to an event of its object, when the ticket of that event has
+//! come, or when the task leaves its log. A task may have several parked operations.
+
+use std::cell::Cell;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::task::{Context, Poll, Wake, Waker};
+
+use rr_channel_log::identity::{ChannelId, ThreadId};
+use rr_channel_log::{Event, Op, Outcome};
+
+use super::follow::{self, Next as Planned};
+use super::lock_order::Reach;
+use super::operation::Want;
+use super::report::{Attempt, Cause};
+use super::world::{Wait, Watch, World};
+use super::{Engine, waiter_counts};
+use crate::engine::context;
+use crate::engine::order::Order;
+use crate::platform::lock::lock;
+
+/// The log's entry for the poll of an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PollTurn {
+    /// It is ready now.
+    Now(Event),
+    /// It is not ready; its task is woken when that may have changed.
+    Later,
+    /// Nothing: the task is live.
+    Live,
+}
+
+/// An operation that is not ready.
+#[derive(Debug)]
+pub(super) struct Parked {
+    /// The name of its object, if that has one yet.
+    name: Option<ChannelId>,
+    /// The object, and the count that it has to reach, if the event is the task's next.
+    watch: Option<(Watch, u64)>,
+    /// The next event of the task, if its log has one.
+    pub(super) expected: Option<Event>,
+    waker: Waker,
+}
+
+thread_local! {
+    /// How often the calling thread has locked the world; and whether its log came to an event that
+    /// may wake one of its parked operations meanwhile.
+    static LOCKED: Cell<u32> = const { Cell::new(0) };
+    static HAS_COME: Cell<bool> = const { Cell::new(false) };
+}
+
+/// The calling thread locks the world.
+pub(super) fn locks() {
+    let _ = LOCKED.try_with(|locked| locked.set(locked.get() + 1));
+}
+
+/// The calling thread has unlocked the world, in which `woken` are to be woken.
+pub(super) fn unlocked(woken: Vec<Waker>) {
+    let locked = LOCKED.try_with(|locked| {
+        locked.set(locked.get().saturating_sub(1));
+        locked.get()
+    });
+    for waker in woken {
+        waker.wake();
+    }
+    if locked == Ok(0) && HAS_COME.try_with(Cell::take) == Ok(true) {
+        super::engine().wake_parked();
+    }
+}
+
+/// The log of the calling thread, which has parked operations, came to another event.
+pub(super) fn came() {
+    match LOCKED.try_with(Cell::get) {
+        Ok(0) => super::engine().wake_parked(),
+        _ => {
+            let _ = HAS_COME.try_with(|has_come| has_come.set(true));
+        }
+    }
+}
+
+/// The calling thread's next event, the poll of an operation that needs no turn, came about.
+pub fn polled() {
+    follow::advance();
+}
+
+/// Wakes a thread that waits until an operation is ready.
+struct Flag(AtomicU64);
+
+impl Flag {
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+}
+
+impl Wake for Flag {
+    fn wake(self: Arc<Self>) {
+        let count = self.0.fetch_add(1, SeqCst) + 1;
+        if waiter_counts::is_watched(self.address()) {
+            let mut world = super::engine().lock();
+            world.step();
+            world.touch(Watch::Object(self.address()), count);
+        }
+    }
+}
+
+impl Engine {
+    /// Returns the log's entry for the poll of an operation on the object of `order`. The object is
+    /// named by its first event.
+    pub fn poll_turn(&self, order: &Order, operation: u32, waker: &Waker) -> PollTurn {
+        let id = context::thread_or_last();
+        let event = match follow::next() {
+            Planned::Live => return PollTurn::Live,
+            Planned::End | Planned::Beyond => return self.park(id, order, operation, None, waker),
+            Planned::Event(event) => event,
+        };
+        if !event.op.is_poll() || !is_of(&event, order, operation) {
+            return self.park(id, order, operation, None, waker);
+        }
+        let Outcome::Turn { ticket } = event.outcome else {
+            return self.now(order, event);
+        };
+        let now = order.ticket();
+        if now == ticket {
+            return self.now(order, event);
+        }
+        if now > ticket {
+            self.desync(id, Cause::Missed { expected: event });
+            return PollTurn::Live;
+        }
+        if event.op == Op::Poll {
+            if let Some(name) = event.channel {
+                order.learn(name);
+            }
+            return match self.await_turn(id, Some(event), order) {
+                true => PollTurn::Now(event),
+                false => PollTurn::Live,
+            };
+        }
+        match self.park(id, order, operation, Some(ticket), waker) {
+            PollTurn::Now(_) => self.now(order, event),
+            other => other,
+        }
+    }
+
+    fn now(&self, order: &Order, event: Event) -> PollTurn {
+        if let Some(name) = event.channel {
+            order.learn(name);
+        }
+        PollTurn::Now(event)
+    }
+
+    /// As [`poll_turn`](Engine::poll_turn), of an operation that is ready when its task has been
+    /// notified: by the notification that the event names.
+    pub fn poll_notified(&self, order: &Order, operation: u32, waker: &Waker) -> PollTurn {
+        let turn = self.poll_turn(order, operation, waker);
+        let PollTurn::Now(event) = turn else {
+            return turn;
+        };
+        let Outcome::Woken { sender, number } = event.outcome else {
+            return turn;
+        };
+        let id = context::thread_or_last();
+        let has_happened = || lock(&self.signals).get(&sender).copied().unwrap_or(0) >= number;
+        if has_happened() {
+            return turn;
+        }
+        let watch = (Watch::Signals(sender), number);
+        if event.op == Op::Poll {
+            let reach = || {
+                if has_happened() {
+                    Reach::Now
+                } else {
+                    Reach::Later
+                }
+            };
+            return match self.await_event(id, watch, Some(event), reach) {
+                true => turn,
+                false => PollTurn::Live,
+            };
+        }
+        let parked = Parked {
+            name: order.name().map(|name| name.with_operation(operation)),
+            watch: Some(watch),
+            expected: Some(event),
+            waker: waker.clone(),
+        };
+        let mut world = self.lock();
+        world.park(id, parked);
+        if has_happened() {
+            world.unpark(id, None);
+            return turn;
+        }
+        drop(world);
+        self.has_parked();
+        PollTurn::Later
+    }
+
+    /// Parks an operation; it is ready now if its ticket has come.
+    fn park(
+        &self,
+        id: ThreadId,
+        order: &Order,
+        operation: u32,
+        ticket: Option<u64>,
+        waker: &Waker,
+    ) -> PollTurn {
+        let parked = Parked {
+            name: order.name().map(|name| name.with_operation(operation)),
+            watch: ticket.map(|ticket| (Watch::Object(order.address()), ticket)),
+            expected: match follow::next() {
+                Planned::Event(event) => Some(event),
+                _ => None,
+            },
+            waker: waker.clone(),
+        };
+        let mut world = self.lock();
+        world.park(id, parked);
+        // Asked again after others can see that it is awaited.
+        if ticket.is_some_and(|ticket| order.ticket() >= ticket) {
+            world.unpark(id, None);
+            return PollTurn::Now(Event {
+                op: Op::PollAgain,
+                channel: None,
+                outcome: Outcome::Done,
+            });
+        }
+        drop(world);
+        self.has_parked();
+        PollTurn::Later
+    }
+
+    fn has_parked(&self) {
+        follow::has_parked();
+        self.start_watch();
+        self.someone_waits(&self.lock());
+    }
+
+    /// Wakes the parked operations of the calling thread that may be ready now.
+    fn wake_parked(&self) {
+        let id = context::thread_or_last();
+        let next = match follow::next() {
+            Planned::Event(event) if event.op.is_poll() => event.channel,
+            Planned::Live => None,
+            _ => return follow::has_parked(),
+        };
+        let mut world = self.lock();
+        if world.unpark(id, next) {
+            follow::has_parked();
+        }
+    }
+
+    /// Waits until the calling thread's next event, the poll of an operation that was ready at once,
+    /// can come about. Returns what `poll` found; `None` if the thread goes live instead.
+    pub fn wait_until_ready<T>(
+        &self,
+        event: Event,
+        poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>,
+    ) -> Option<T> {
+        let id = context::thread_or_last();
+        let flag = Arc::new(Flag(AtomicU64::new(0)));
+        let waker = Waker::from(Arc::clone(&flag));
+        loop {
+            let seen = flag.0.load(SeqCst);
+            if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
+                return Some(value);
+            }
+            let watch = (Watch::Object(flag.address()), seen + 1);
+            let reach = || match flag.0.load(SeqCst) > seen {
+                true => Reach::Now,
+                false => Reach::Later,
+            };
+            if !self.await_event(id, watch, Some(event), reach) {
+                return None;
+            }
+        }
+    }
+
+    /// As [`wait_until_ready`](Engine::wait_until_ready), of a thread whose turn it is.
+    pub fn wait_in_turn<T>(&self, poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
+        let id = context::thread_or_last();
+        let flag = Arc::new(Flag(AtomicU64::new(0)));
+        let waker = Waker::from(Arc::clone(&flag));
+        loop {
+            let seen = flag.0.load(SeqCst);
+            if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
+                return Some(value);
+            }
+            let watch = (Watch::Object(flag.address()), seen + 1);
+            if !self.await_change(id, watch, || flag.0.load(SeqCst) > seen) {
+                return None;
+            }
+        }
+    }
+
+    /// Waits until `is_there`; `false` if the thread is live.
+    fn await_change(&self, id: ThreadId, watch: (Watch, u64), is_there: impl Fn() -> bool) -> bool {
+        let mut world = self.lock();
+        while !is_there() {
+            if world.is_live(id) {
+                return false;
+            }
+            let mut wait = Wait::new(Want::Nothing);
+            wait.watch = Some(watch);
+            (world, _, _) = self.wait(world, id, wait, None, |_| is_there().then_some(()));
+        }
+        true
+    }
+
+    /// The calling thread's operation came about in its turn, by its next event.
+    pub fn polled_in_turn(&self, op: Op, order: &Order) {
+        follow::claim();
+        self.taken(op, order);
+    }
+
+    /// The calling thread's operation came to something else than its next event.
+    pub fn polled_otherwise(&self, expected: Event) {
+        let actual = Attempt {
+            op: expected.op,
+            channel: expected.channel,
+        };
+        self.desync(
+            context::thread_or_last(),
+            Cause::Mismatch { expected, actual },
+        );
+    }
+
+    /// How many things the operation on this object, which comes next, got at once.
+    pub fn several(&self, order: &Order) -> Option<u64> {
+        match follow::next() {
+            Planned::Event(event) if event.op.is_poll() && is_of(&event, order, 0) => {
+                match event.outcome {
+                    Outcome::Value(count) => Some(count),
+                    _ => None,
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The recorded failure of an operation, if it failed.
+    pub fn recall_failure(&self, op: Op) -> Option<u64> {
+        match follow::next() {
+            Planned::Event(Event {
+                op: next,
+                outcome: Outcome::Value(code),
+                ..
+            }) if next == op => {
+                follow::advance();
+                Some(code)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// Whether this may be an event of an operation on the object.
+fn is_of(event: &Event, order: &Order, operation: u32) -> bool {
+    match (event.channel, order.name()) {
+        (Some(event), _) if event.operation() != operation => false,
+        (Some(event), Some(order)) => event.object() == order,
+        // It is named by its first event, and counted with locks.
+        (Some(event), None) => {
+            event.object().number < ChannelId::FIRST_OBJECT && order.ticket() == 0
+        }
+        (None, order) => order.is_none(),
+    }
+}
+
+impl World {
+    /// The task waits for an operation that is not ready.
+    fn park(&mut self, id: ThreadId, new: Parked) {
+        let parked = self.parked.entry(id).or_default();
+        let is_same = |parked: &&mut Parked| {
+            parked.name == new.name
+                && parked.watch == new.watch
+                && parked.waker.will_wake(&new.waker)
+        };
+        if let Some(same) = parked.iter_mut().find(is_same) {
+            same.expected = new.expected;
+            return;
+        }
+        if let Some((watch, _)) = new.watch {
+            waiter_counts::begin(watch);
+        }
+        parked.push(new);
+    }
+
+    /// Wakes the parked operations of a task, all of them if there is no name; whether it has more.
+    pub(super) fn unpark(&mut self, id: ThreadId, name: Option<ChannelId>) -> bool {
+        let Some(parked) = self.parked.get_mut(&id) else {
+            return false;
+        };
+        let is_meant =
+            |parked: &mut Parked| name.is_none() || parked.name.is_none_or(|own| Some(own) == name);
+        for parked in parked.extract_if(.., is_meant) {
+            if let Some((watch, _)) = parked.watch {
+                waiter_counts::end(watch);
+            }
+            self.woken.push(parked.waker);
+        }
+        let has_more = !parked.is_empty();
+        if !has_more {
+            self.parked.remove(&id);
+        }
+        has_more
+    }
+
+    /// Wakes the operations that wait until the watched object has come to `reached`.
+    pub(super) fn wake_at(&mut self, watch: Watch, reached: u64) {
+        let has_come = |parked: &mut Parked| {
+            parked
+                .watch
+                .is_some_and(|(at, from)| at == watch && from <= reached)
+        };
+        for parked in self.parked.values_mut() {
+            for parked in parked.extract_if(.., has_come) {
+                waiter_counts::end(watch);
+                self.woken.push(parked.waker);
+            }
+        }
+        self.parked.retain(|_, parked| !parked.is_empty());
+    }
+}
