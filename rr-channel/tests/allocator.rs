@@ -106,7 +106,7 @@ fn run() {
     ASKS.store(false, Ordering::Relaxed);
 }
 
-/// What the program prints, in this mode.
+/// The output of the program, in this mode.
 fn outcome(mode: &str, dir: &Path, variable: (&str, &str)) -> String {
     let output = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "run", "--test-threads=1", "--nocapture"])

@@ -151,14 +151,17 @@ fn in_turn(
     Ok(Ended::Whole)
 }
 
-/// An engine, and the tests as it needs them, perhaps built otherwise; `None` if it is the one of
+/// An engine, and the tests as it needs them, perhaps built otherwise.
+type Recordable = (Box<dyn Engine>, Vec<Test>);
+
+/// The engine of this choice, with its tests; `None` if it is the one of
 /// this name: a project that uses rr-channel by itself is recorded in one way.
 fn recordable(
     choice: Choice,
     args: &Args,
     work: &Work,
     name_before: Option<&str>,
-) -> anyhow::Result<Option<(Box<dyn Engine>, Vec<Test>)>> {
+) -> anyhow::Result<Option<Recordable>> {
     let engine = choice.engine(&args.source)?;
     if name_before == Some(engine.name()) {
         return Ok(None);

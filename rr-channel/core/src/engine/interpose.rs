@@ -133,7 +133,7 @@ unsafe extern "C-unwind" fn unpack_unwinding(parcel: *mut c_void) -> *mut c_void
     unsafe { start(argument) }
 }
 
-/// What a new thread is to call.
+/// The function that a new thread is to call.
 #[repr(C)]
 struct Routine {
     start: Start,

@@ -41,7 +41,7 @@ use crate::engine::session::{Session, session};
 use crate::engine::signal::{LastSignal, Signal};
 use crate::platform::spin_lock::SpinLock;
 
-/// What a poll found ready.
+/// The things that a poll found ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ready {
     /// Something for which several compete.
@@ -215,7 +215,7 @@ impl Object {
         &self.pended
     }
 
-    /// What the calling thread does with it now.
+    /// The mode in which the calling thread uses it now.
     fn mode(&self) -> Mode {
         if !self.is_recorded {
             return Mode::Off;
@@ -278,26 +278,34 @@ impl Object {
                 }
                 polled
             }
-            Mode::Replay(engine) => {
-                self.replay(engine, pended.number(), cx, &mut poll, &ready, lost, false)
-            }
+            Mode::Replay(engine) => self.replay(
+                engine,
+                Which::Operation(pended.number()),
+                cx,
+                &mut poll,
+                &ready,
+                lost,
+            ),
         }
     }
 
     fn replay<T>(
         &self,
         engine: &Engine,
-        number: u32,
+        which: Which,
         cx: &mut Context<'_>,
         poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>,
         ready: &dyn Fn(&T) -> Ready,
         lost: impl FnOnce() -> Option<T>,
-        is_timer: bool,
     ) -> Poll<T> {
+        let number = match which {
+            Which::Operation(number) => number,
+            Which::Timer => 0,
+        };
         let event = match engine.poll_turn(&self.order, number, cx.waker()) {
             PollTurn::Live => return self.poll_live(engine, number, cx, poll, ready),
             PollTurn::Later => {
-                if is_timer {
+                if which == Which::Timer {
                     let _ = poll(cx);
                 }
                 return Poll::Pending;
@@ -613,7 +621,7 @@ impl Object {
     }
 }
 
-/// What a [timer](Timer)'s operations are on. Tasks make timers again and again, and how often may
+/// A timer, with a name. Tasks make timers again and again, and how often may
 /// depend on what is not recorded. So a timer that is gone leaves its name to the next one.
 #[derive(Debug)]
 pub struct Timer(Object);
@@ -656,7 +664,7 @@ impl Timer {
             // A clock that is paused goes on to where the first timer is due, of those that were
             // polled. A timer that has elapsed stays so.
             let (ready, lost) = (|_: &T| Ready::Done, || None);
-            return object.replay(engine, 0, cx, &mut poll, &ready, lost, true);
+            return object.replay(engine, Which::Timer, cx, &mut poll, &ready, lost);
         }
         object.poll(&object.pended, cx, poll, |_| Ready::Done, || None)
     }
@@ -670,14 +678,23 @@ impl Drop for Timer {
     }
 }
 
-/// What a thread does with an object.
+/// An operation that is polled.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Which {
+    /// The one of this number, of several on the object.
+    Operation(u32),
+    /// That of a timer.
+    Timer,
+}
+
+/// The ways in which a thread uses an object.
 enum Mode {
     Off,
     Record,
     Replay(&'static Engine),
 }
 
-/// What a task that waits for a notification is to do.
+/// The next action of a task that waits for a notification.
 #[derive(Debug, Clone, Copy)]
 pub enum Notice {
     /// Look whether it came.
@@ -794,7 +811,7 @@ thread_local! {
     static CHOSEN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
 }
 
-/// What choices depend on besides the place where they are made: it differs from run to run, and
+/// An input of choices besides the place where they are made: it differs from run to run, and
 /// not from a recording to its replays, as random bytes do.
 static SALT: OnceLock<RandomState> = OnceLock::new();
 

@@ -75,7 +75,7 @@ impl Project {
         self.offline = false;
     }
 
-    /// What tasks of tokio wait for is recorded.
+    /// Records what tasks of tokio wait for, too.
     pub(crate) fn record_waits(&mut self) {
         self.records_waits = true;
     }

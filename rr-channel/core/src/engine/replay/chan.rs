@@ -36,7 +36,7 @@ pub(crate) struct Chan<T> {
     content: Content<T>,
 }
 
-/// What becomes of a queue's messages when the last receiver goes.
+/// The fate of a queue's messages when the last receiver goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Leftover {
     /// They go with it.

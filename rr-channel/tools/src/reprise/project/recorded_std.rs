@@ -305,7 +305,7 @@ fn cache() -> Option<PathBuf> {
     Some(dir)
 }
 
-/// What a profile for releases is if nobody has configured it.
+/// The profile for releases, as it is if nobody has configured it.
 const PROFILE: &[&str] = &[
     "opt-level=3",
     "debug=false",

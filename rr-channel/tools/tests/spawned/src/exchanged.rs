@@ -34,7 +34,7 @@ const MOMENT: Duration = Duration::from_micros(300);
 
 type Request = (u64, oneshot::Sender<u64>);
 
-/// What the tasks share.
+/// The objects that the tasks share.
 struct Shared {
     locks: [Mutex<u64>; 2],
     table: RwLock<u64>,
@@ -46,7 +46,7 @@ struct Shared {
     messages: mpsc::UnboundedSender<u64>,
 }
 
-/// What a task saw: the operation, and its result.
+/// The operations of a task, and their results.
 type Seen = Vec<(&'static str, i64)>;
 
 async fn user(shared: Arc<Shared>, seed: u64, number: u64, steps: u64) -> Seen {
