@@ -100,7 +100,9 @@ mod tests {
         let nowhere = Path::new("/nowhere");
         assert_eq!(above(own, 0, 0, nowhere), own);
         assert_eq!(above(own, 1, parent, nowhere), own);
-        assert_eq!(above(own, 1, 0, nowhere), parent);
+        // In a PID namespace of a test's own, the parent may be its init.
+        let first = if parent > 1 { parent } else { own };
+        assert_eq!(above(own, 1, 0, nowhere), first);
         assert_eq!(above(own, 3, own, nowhere), own, "it is the leader itself");
     }
 }
