@@ -56,8 +56,8 @@ const EXCHANGES: &[&str] = &[
     "exchanged::threads_and_tasks_exchange",
 ];
 
-/// Programs that no one has chosen; `RR_CHANNEL_TEST_SEEDS` says how many. Of those on one thread, some
-/// replays stall.
+/// Programs that no one has chosen; `RR_CHANNEL_TEST_SEEDS` says how many. On one
+/// thread, a few recordings come to something else in their replays.
 #[test]
 #[ignore = "what tasks wait for is recorded on request only"]
 fn what_any_tokio_tasks_exchange_replays() {

@@ -130,6 +130,16 @@ const COMMON: &[Edit] = &[
              fn run(worker: Arc<Worker>) {\n",
     },
     Edit {
+        file: "src/runtime/driver.rs",
+        from: "        self.inner.park(handle);\n",
+        to: "        rr_channel::executor::own(|| self.inner.park(handle));\n",
+    },
+    Edit {
+        file: "src/runtime/driver.rs",
+        from: "        self.inner.park_timeout(handle, duration);\n",
+        to: "        rr_channel::executor::own(|| self.inner.park_timeout(handle, duration));\n",
+    },
+    Edit {
         file: "src/runtime/scheduler/current_thread/mod.rs",
         from: "/// Scheduler state shared between threads.\nstruct Shared {\n",
         to: "/// Scheduler state shared between threads.\nstruct Shared {\n    rr: RrTurns,\n",
