@@ -4,7 +4,7 @@
 //! A global allocator that takes a lock of the program's would then be called by this crate while
 //! the calling thread holds that lock, or holds this crate's own locks in another order.
 //!
-//! What an allocator uses is found out: while this crate is at work, only the allocator can come
+//! The use of an allocator is found out: while this crate is at work, only the allocator can come
 //! back to it on the same thread. An object that is used so is [marked](Order::leave_out), and
 //! from then on it is the plain one. Each thread allocates a little before its first recorded
 //! operation ([`try_out`]), so that objects are marked before they are used for the program, and

@@ -93,7 +93,7 @@ impl World {
                 self.leave_stalled(*id, late);
             }
         }
-        // What tasks wait for whose logs have ended may be there now, and nobody would know.
+        // Tasks whose logs have ended may wait for what is there by now.
         let ended = self.parked.keys().filter(|id| self.next_of(**id).is_none());
         at_end.extend(ended);
         for id in at_end {

@@ -124,7 +124,7 @@ impl<'a> Configuration<'a> {
                 command.arg(option).args(pass.next());
             }
         }
-        // What says nothing is as good as no.
+        // An answer without a word is as good as no.
         let output = command.output().ok()?;
         output.status.success().then_some(output.stdout)
     }
