@@ -101,9 +101,14 @@ pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
             .map(|thread| thread.units.iter().map(|unit| unit.key).collect())
             .unwrap_or_default();
         let (mut places, found) = align(&ours, &theirs);
+        let is_new_first = |p: usize, f: usize| match (ours[p], theirs[f]) {
+            (Key::Message(a, old), Key::Message(b, new)) if a == b => new < old,
+            _ => counterpart(failing, thread)
+                .is_some_and(|theirs| is_end_of_channel(thread, p, theirs, f)),
+        };
         for hunk in places.chunk_by_mut(|a, b| is_common(a) == is_common(b)) {
             if !hunk.first().is_some_and(is_common) {
-                interleave(hunk, &ours, &theirs);
+                interleave(hunk, is_new_first);
             }
         }
         for (old, new) in found {
@@ -183,9 +188,9 @@ const fn is_common(place: &Aligned) -> bool {
     matches!(place, Aligned::Both(..))
 }
 
-/// Of messages of one sender, only one of which may be there in the end, puts the earlier
-/// one first: a channel keeps them in order.
-fn interleave(hunk: &mut [Aligned], ours: &[Key], theirs: &[Key]) {
+/// Puts units of the two runs, of which the one or the other is there in the end, into an order
+/// in which they can both be there. A channel keeps the messages of a sender in order.
+fn interleave(hunk: &mut [Aligned], is_new_first: impl Fn(usize, usize) -> bool) {
     let (old, new): (Vec<Aligned>, Vec<Aligned>) = hunk
         .iter()
         .partition(|place| matches!(place, Aligned::Passing(..)));
@@ -193,16 +198,24 @@ fn interleave(hunk: &mut [Aligned], ours: &[Key], theirs: &[Key]) {
     let mut new = new.into_iter().peekable();
     for place in hunk {
         let is_new_first = match (old.peek(), new.peek()) {
-            (Some(Aligned::Passing(p, _)), Some(Aligned::Failing(f, _))) => {
-                match (ours[*p], theirs[*f]) {
-                    (Key::Message(a, old), Key::Message(b, new)) => a == b && new < old,
-                    _ => false,
-                }
-            }
+            (Some(Aligned::Passing(p, _)), Some(Aligned::Failing(f, _))) => is_new_first(*p, *f),
             (old, _) => old.is_none(),
         };
         let next = if is_new_first { new.next() } else { old.next() };
         *place = next.unwrap_or(*place);
+    }
+}
+
+/// Whether a unit of `ours` finds that a channel has ended from which a unit of `theirs` receives:
+/// no message comes after its end.
+fn is_end_of_channel(ours: &Thread, p: usize, theirs: &Thread, f: usize) -> bool {
+    match (ours.event_of(p), theirs.event_of(f)) {
+        (Some(end), Some(receipt)) => {
+            end.outcome == Outcome::Disconnected
+                && matches!(receipt.outcome, Outcome::Message { .. })
+                && end.channel == receipt.channel
+        }
+        _ => false,
     }
 }
 
@@ -293,9 +306,8 @@ fn objects(passing: &Run, failing: &Run, differences: &mut Differences) {
         let implied = !is_lock
             && differences.changes.iter().any(|change| match change {
                 Change::Message { from, .. } => {
-                    let thread = &passing.threads[from.0];
-                    let outcome = thread.items[thread.units[from.1].outcome];
-                    matches!(outcome.action, Action::Event(event) if event.channel == Some(id))
+                    let event = passing.threads[from.0].event_of(from.1);
+                    event.is_some_and(|event| event.channel == Some(id))
                 }
                 _ => false,
             });

@@ -455,6 +455,23 @@ mod tests {
         assert_eq!(only(1), expected(["l2 l3 l4", "l0 l1"]));
     }
 
+    #[test]
+    fn a_message_that_another_thread_receives_comes_before_the_end_of_its_channel() {
+        let mut numbers = Numbers::default();
+        let mut passing = run(&all(&["r20 r30 d", "r21 d"]), &mut numbers);
+        // The process ends before the second thread meets the end.
+        let failing = run(&all(&["r20 d", "r21 r30"]), &mut numbers);
+        let differences = compare(&mut passing, &failing);
+        let composer = Composer::new(&passing, &failing, &differences);
+        let moved = differences
+            .changes
+            .iter()
+            .position(|change| matches!(change, Change::Message { .. }));
+        let only = composed(&composer, &Chosen::from([(moved.unwrap(), 0)]));
+        let expected = ["r20 d", "r21 r30 d"].map(events);
+        assert_eq!(only, Some(expected.to_vec()));
+    }
+
     /// What comes of threads that acquire these locks, if each of the numbers says who is
     /// next.
     fn locked(program: &[Vec<u32>], schedule: &[usize]) -> Vec<Vec<Event>> {

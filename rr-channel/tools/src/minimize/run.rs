@@ -54,6 +54,16 @@ pub(super) struct Unit {
     pub(super) outcome: usize,
 }
 
+impl Thread {
+    /// The event that has the outcome of a unit.
+    pub(super) fn event_of(&self, unit: usize) -> Option<&Event> {
+        match &self.items[self.units[unit].outcome].action {
+            Action::Event(event) => Some(event),
+            Action::Message { .. } => None,
+        }
+    }
+}
+
 /// By what a unit of one run is found in another one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Key {
