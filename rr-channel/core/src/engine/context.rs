@@ -20,6 +20,7 @@ use rr_channel_log::{Clock, ClockRead, ClockWriter, Event, Hot, Op, Symbol, Writ
 use crate::engine::allocator::{Work, at_work};
 use crate::engine::chaos;
 use crate::engine::fork;
+use crate::engine::object_names::ObjectNames;
 use crate::engine::pool;
 use crate::engine::replay::{self, ClockCursor, Cursor, SavedLog};
 use crate::engine::seats::{self, Seat};
@@ -40,11 +41,7 @@ struct Context {
     processes: u32,
     channels: u32,
     locks: u32,
-    objects: u32,
-    /// Whether the name of a timer is in use, by its number.
-    timers: Vec<bool>,
-    /// The operations that it polls: the address of the object, and a number.
-    operations: Vec<(usize, u32)>,
+    names: ObjectNames,
     log: Log,
     /// The source positions of its operations, if they are recorded.
     places: Log,
@@ -154,9 +151,7 @@ impl Context {
             processes: 0,
             channels: 0,
             locks: 0,
-            objects: 0,
-            timers: Vec::new(),
-            operations: Vec::new(),
+            names: ObjectNames::new(id),
             places: match log {
                 Log::Unopened if places::is_on() => Log::Unopened,
                 _ => Log::None,
@@ -585,79 +580,17 @@ pub fn next_channel() -> ChannelId {
     })
 }
 
-/// Objects of an executor that have different names, of those that one thread or task makes. There
-/// are many, and most are gone soon.
-const OBJECTS: u32 = 4096;
-
-/// Names the calling thread's next object of an executor; `None` in late destructors.
-pub fn next_object() -> Option<ChannelId> {
-    with(|context| {
-        let number = ChannelId::FIRST_OBJECT + context.objects % OBJECTS;
-        context.objects = context.objects.wrapping_add(1);
-        ChannelId {
-            creator: context.id,
-            number,
-        }
-    })
+/// Passes the names of the calling thread's objects to `f`; `None` in late destructors.
+pub fn with_object_names<R>(f: impl FnOnce(&mut ObjectNames) -> R) -> Option<R> {
+    with(|context| f(&mut context.names))
 }
 
-/// Names a timer that the calling thread makes, by the first name that is free; `None` in late
-/// destructors.
-pub fn next_timer() -> Option<ChannelId> {
-    with(|context| {
-        let free = context.timers.iter().position(|is_used| !is_used);
-        let at = free.unwrap_or(context.timers.len());
-        if free.is_none() {
-            context.timers.push(false);
-        }
-        context.timers[at] = true;
-        ChannelId {
-            creator: context.id,
-            number: ChannelId::FIRST_TIMER + at as u32,
-        }
-    })
-}
-
-/// The calling thread begins an operation on the object at `address`: the thread's number, and the
-/// first one that no other operation of the thread on the object has.
-pub fn begin_operation(address: usize) -> Option<(ThreadId, u32)> {
-    with(|context| {
-        let operations = &mut context.operations;
-        let is_used = |number| operations.contains(&(address, number));
-        let number = (0..ChannelId::OPERATIONS - 1).find(|number| !is_used(*number));
-        let number = number.unwrap_or(ChannelId::OPERATIONS - 1);
-        operations.push((address, number));
-        (context.id, number)
-    })
-}
-
-/// An operation is over that was begun so, if the calling thread began it.
-pub fn end_operation(address: usize, begun: (ThreadId, u32)) {
-    if begun.0.0 != ID.get() {
-        return;
+/// As [`with_object_names`], if the calling thread is `creator`. Another one does nothing: it may
+/// come too early or too late.
+pub fn with_object_names_of(creator: ThreadId, f: impl FnOnce(&mut ObjectNames)) {
+    if creator.0 == ID.get() {
+        with_object_names(f);
     }
-    with(|context| {
-        let operations = &mut context.operations;
-        let at = operations.iter().position(|own| *own == (address, begun.1));
-        if let Some(at) = at {
-            operations.swap_remove(at);
-        }
-    });
-}
-
-/// A timer is gone. Its name is free again if that is seen by the thread that made it: another one
-/// may come too early or too late.
-pub fn drop_timer(name: ChannelId) {
-    if name.creator.0 != ID.get() {
-        return;
-    }
-    with(|context| {
-        let at = name.number.checked_sub(ChannelId::FIRST_TIMER);
-        let used = at.and_then(|at| context.timers.get_mut(at as usize));
-        if let Some(used) = used {
-            *used = false;
-        }
-    });
 }
 
 /// How many events the calling thread has logged; `None` if it cannot log.

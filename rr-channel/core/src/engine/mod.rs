@@ -21,6 +21,7 @@ mod interpose;
 mod interpose;
 #[cfg(interposes)]
 mod interpose_processes;
+pub mod object_names;
 pub mod objects;
 pub mod order;
 pub mod payload;

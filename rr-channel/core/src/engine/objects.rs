@@ -34,6 +34,7 @@ use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::executor;
 use crate::engine::fork;
+use crate::engine::object_names::ObjectNames;
 use crate::engine::order::{Order, Word};
 use crate::engine::pool;
 use crate::engine::replay::{self, Engine, PollTurn, Turn};
@@ -127,7 +128,8 @@ impl Operation {
     fn begin(&self, order: &Order) -> &Pended {
         let pended = &self.0;
         if pended.object.load(Relaxed) == 0
-            && let Some((thread, number)) = context::begin_operation(order.address())
+            && let Some((thread, number)) =
+                context::with_object_names(|names| names.begin_operation(order.address()))
         {
             pended.object.store(order.address(), Relaxed);
             let begun = u64::from(thread.0) << 32 | u64::from(number);
@@ -142,8 +144,10 @@ impl Drop for Operation {
         let object = *self.0.object.get_mut();
         if object != 0 {
             let begun = *self.0.begun.get_mut();
-            let begun = (ThreadId((begun >> 32) as u32), begun as u32);
-            context::end_operation(object, begun);
+            let thread = ThreadId((begun >> 32) as u32);
+            context::with_object_names_of(thread, |names| {
+                names.end_operation(object, begun as u32)
+            });
         }
     }
 }
@@ -194,7 +198,7 @@ impl Object {
             return Object::unrecorded();
         }
         let object = Object::lazy();
-        if let Some(name) = context::next_object() {
+        if let Some(name) = context::with_object_names(ObjectNames::next_object) {
             object.order.learn(name);
         }
         object
@@ -423,16 +427,22 @@ impl Object {
     /// Performs `step`, which calls no code of the program and has its place among others.
     #[track_caller]
     pub fn in_place<T>(&self, step: impl FnOnce() -> T) -> T {
-        self.in_turn(|| {
-            let _place = self.is_on_record().then(|| self.places.take());
-            let result = step();
-            self.draw();
-            result
-        })
+        self.in_turn(|| self.placed(step, |_| true))
     }
 
-    fn is_on_record(&self) -> bool {
-        matches!(self.mode(), Mode::Record)
+    /// If an operation on the object is recorded now, gives `step`, which is part of it, its place
+    /// among others if its result `counts`.
+    fn placed<T>(&self, step: impl FnOnce() -> T, counts: impl FnOnce(&T) -> bool) -> T {
+        let drawing = OPERATION.try_with(|it| it.get().0).unwrap_or_default();
+        if drawing != self.order.address() {
+            return step();
+        }
+        let _place = self.places.take();
+        let result = step();
+        if counts(&result) {
+            self.draw();
+        }
+        result
     }
 
     #[track_caller]
@@ -454,14 +464,7 @@ impl Object {
         offer: impl FnOnce(T) -> Result<R, T>,
         lost: impl FnOnce() -> R,
     ) -> Result<R, T> {
-        let offer = |value| {
-            let _place = self.is_on_record().then(|| self.places.take());
-            let result = offer(value);
-            if result.is_ok() {
-                self.draw();
-            }
-            result
-        };
+        let offer = |value| self.placed(|| offer(value), Result::is_ok);
         self.offer(value, offer, lost)
     }
 
@@ -518,21 +521,7 @@ impl Object {
     /// Acquires a lock by `lock`, which may wait.
     #[track_caller]
     pub fn acquire<T>(&self, lock: impl FnOnce() -> T) -> T {
-        match self.mode() {
-            Mode::Off => lock(),
-            Mode::Record => {
-                chaos::point();
-                let guard = lock();
-                self.order.took(Op::InTurn);
-                guard
-            }
-            Mode::Replay(engine) => {
-                engine.turn(Op::InTurn, &self.order);
-                let guard = lock();
-                engine.taken(Op::InTurn, &self.order);
-                guard
-            }
-        }
+        self.in_turn(lock)
     }
 
     /// Acquires a lock that others may share, by `lock`.
@@ -642,7 +631,7 @@ impl Timer {
             return Timer::unrecorded();
         }
         let object = Object::lazy();
-        if let Some(name) = context::next_timer() {
+        if let Some(name) = context::with_object_names(ObjectNames::next_timer) {
             object.order.learn(name);
         }
         Timer(object)
@@ -673,7 +662,7 @@ impl Timer {
 impl Drop for Timer {
     fn drop(&mut self) {
         if let Some(name) = self.0.order.name() {
-            context::drop_timer(name);
+            context::with_object_names_of(name.creator, |names| names.drop_timer(name));
         }
     }
 }

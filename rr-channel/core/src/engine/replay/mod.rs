@@ -35,6 +35,7 @@ mod listen;
 mod lock_order;
 mod locked;
 mod operation;
+mod parked;
 mod plan;
 mod polls;
 mod progress;

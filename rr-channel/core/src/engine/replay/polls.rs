@@ -15,6 +15,7 @@ use rr_channel_log::{Event, Op, Outcome};
 use super::follow::{self, Next as Planned};
 use super::lock_order::Reach;
 use super::operation::Want;
+use super::parked::Parked;
 use super::report::{Attempt, Cause};
 use super::world::{Wait, Watch, World};
 use super::{Engine, waiter_counts};
@@ -31,18 +32,6 @@ pub enum PollTurn {
     Later,
     /// Nothing: the task is live.
     Live,
-}
-
-/// An operation that is not ready.
-#[derive(Debug)]
-pub(super) struct Parked {
-    /// The name of its object, if that has one yet.
-    name: Option<ChannelId>,
-    /// The object, and the count that it has to reach, if the event is the task's next.
-    watch: Option<(Watch, u64)>,
-    /// The next event of the task, if its log has one.
-    pub(super) expected: Option<Event>,
-    waker: Waker,
 }
 
 thread_local! {
@@ -259,40 +248,20 @@ impl Engine {
         event: Event,
         poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Option<T> {
-        let id = context::thread_or_last();
-        let flag = Arc::new(Flag(AtomicU64::new(0)));
-        let waker = Waker::from(Arc::clone(&flag));
-        loop {
-            let seen = flag.0.load(SeqCst);
-            if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
-                return Some(value);
-            }
-            let watch = (Watch::Object(flag.address()), seen + 1);
-            let reach = || match flag.0.load(SeqCst) > seen {
+        poll_until_ready(poll, |id, watch, is_woken| {
+            let reach = || match is_woken() {
                 true => Reach::Now,
                 false => Reach::Later,
             };
-            if !self.await_event(id, watch, Some(event), reach) {
-                return None;
-            }
-        }
+            self.await_event(id, watch, Some(event), reach)
+        })
     }
 
     /// As [`wait_until_ready`](Engine::wait_until_ready), of a thread whose turn it is.
     pub fn wait_in_turn<T>(&self, poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>) -> Option<T> {
-        let id = context::thread_or_last();
-        let flag = Arc::new(Flag(AtomicU64::new(0)));
-        let waker = Waker::from(Arc::clone(&flag));
-        loop {
-            let seen = flag.0.load(SeqCst);
-            if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
-                return Some(value);
-            }
-            let watch = (Watch::Object(flag.address()), seen + 1);
-            if !self.await_change(id, watch, || flag.0.load(SeqCst) > seen) {
-                return None;
-            }
-        }
+        poll_until_ready(poll, |id, watch, is_woken| {
+            self.await_change(id, watch, is_woken)
+        })
     }
 
     /// Waits until `is_there`; `false` if the thread is live.
@@ -356,6 +325,27 @@ impl Engine {
     }
 }
 
+/// Polls until the operation is ready. After each poll in vain `wait` waits until the waker was
+/// called; `None` if it does not.
+fn poll_until_ready<T>(
+    poll: &mut dyn FnMut(&mut Context<'_>) -> Poll<T>,
+    wait: impl Fn(ThreadId, (Watch, u64), &dyn Fn() -> bool) -> bool,
+) -> Option<T> {
+    let id = context::thread_or_last();
+    let flag = Arc::new(Flag(AtomicU64::new(0)));
+    let waker = Waker::from(Arc::clone(&flag));
+    loop {
+        let seen = flag.0.load(SeqCst);
+        if let Poll::Ready(value) = poll(&mut Context::from_waker(&waker)) {
+            return Some(value);
+        }
+        let watch = (Watch::Object(flag.address()), seen + 1);
+        if !wait(id, watch, &|| flag.0.load(SeqCst) > seen) {
+            return None;
+        }
+    }
+}
+
 /// Whether this may be an event of an operation on the object.
 fn is_of(event: &Event, order: &Order, operation: u32) -> bool {
     match (event.channel, order.name()) {
@@ -372,55 +362,11 @@ fn is_of(event: &Event, order: &Order, operation: u32) -> bool {
 impl World {
     /// The task waits for an operation that is not ready.
     fn park(&mut self, id: ThreadId, new: Parked) {
-        let parked = self.parked.entry(id).or_default();
-        let is_same = |parked: &&mut Parked| {
-            parked.name == new.name
-                && parked.watch == new.watch
-                && parked.waker.will_wake(&new.waker)
-        };
-        if let Some(same) = parked.iter_mut().find(is_same) {
-            same.expected = new.expected;
-            return;
-        }
-        if let Some((watch, _)) = new.watch {
-            waiter_counts::begin(watch);
-        }
-        parked.push(new);
+        self.parked.add(id, new);
     }
 
     /// Wakes the parked operations of a task, all of them if there is no name; whether it has more.
     pub(super) fn unpark(&mut self, id: ThreadId, name: Option<ChannelId>) -> bool {
-        let Some(parked) = self.parked.get_mut(&id) else {
-            return false;
-        };
-        let is_meant =
-            |parked: &mut Parked| name.is_none() || parked.name.is_none_or(|own| Some(own) == name);
-        for parked in parked.extract_if(.., is_meant) {
-            if let Some((watch, _)) = parked.watch {
-                waiter_counts::end(watch);
-            }
-            self.woken.push(parked.waker);
-        }
-        let has_more = !parked.is_empty();
-        if !has_more {
-            self.parked.remove(&id);
-        }
-        has_more
-    }
-
-    /// Wakes the operations that wait until the watched object has come to `reached`.
-    pub(super) fn wake_at(&mut self, watch: Watch, reached: u64) {
-        let has_come = |parked: &mut Parked| {
-            parked
-                .watch
-                .is_some_and(|(at, from)| at == watch && from <= reached)
-        };
-        for parked in self.parked.values_mut() {
-            for parked in parked.extract_if(.., has_come) {
-                waiter_counts::end(watch);
-                self.woken.push(parked.waker);
-            }
-        }
-        self.parked.retain(|_, parked| !parked.is_empty());
+        self.parked.remove(id, name, &mut self.woken)
     }
 }

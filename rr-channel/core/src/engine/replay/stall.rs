@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use rr_channel_log::Event;
 use rr_channel_log::identity::ThreadId;
 
 use super::operation::{Need, Want};
@@ -84,9 +83,9 @@ impl World {
                 return false;
             };
             at_end.push(*first);
-            if self.parked.contains_key(first) {
+            if self.parked.has(*first) {
                 // To find out each by itself would take as long again.
-                let parked = stuck[1..].iter().filter(|id| self.parked.contains_key(id));
+                let parked = stuck[1..].iter().filter(|id| self.parked.has(**id));
                 at_end.extend(parked);
             }
             for id in &at_end {
@@ -94,7 +93,8 @@ impl World {
             }
         }
         // Tasks whose logs have ended may wait for what is there by now.
-        let ended = self.parked.keys().filter(|id| self.next_of(**id).is_none());
+        let ended = self.parked.tasks();
+        let ended = ended.filter(|id| self.parked.next_of(*id).is_none());
         at_end.extend(ended);
         for id in at_end {
             let thread = self.thread(id);
@@ -113,14 +113,14 @@ impl World {
     fn stuck(&self) -> Vec<ThreadId> {
         let waits = |id: &ThreadId, thread: &Thread| match &thread.wait {
             Some(wait) => !wait.stays,
-            None => self.parked.contains_key(id),
+            None => self.parked.has(*id),
         };
         let stuck = self.threads.iter();
         let mut stuck: Vec<_> = stuck
             .filter(|(id, thread)| !thread.place.is_live() && waits(id, thread))
             .map(|(id, thread)| {
                 // A task whose log has ended waits as it did in the recorded run.
-                let has_ended = thread.wait.is_none() && self.next_of(*id).is_none();
+                let has_ended = thread.wait.is_none() && self.parked.next_of(*id).is_none();
                 (has_ended, !self.is_hopeless(thread), &thread.dti, *id)
             })
             .collect();
@@ -132,7 +132,7 @@ impl World {
     fn leave_stalled(&mut self, id: ThreadId, late: Option<Duration>) {
         let expected = match &self.thread(id).wait {
             Some(wait) => wait.expected,
-            None => self.next_of(id),
+            None => self.parked.next_of(id),
         };
         if let Some(expected) = expected {
             let cause = match late {
@@ -141,11 +141,6 @@ impl World {
             };
             self.desync(id, cause);
         }
-    }
-
-    /// The next event of a task that has parked operations.
-    fn next_of(&self, id: ThreadId) -> Option<Event> {
-        self.parked.get(&id)?.first()?.expected
     }
 
     fn is_hopeless(&self, thread: &Thread) -> bool {

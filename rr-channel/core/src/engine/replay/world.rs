@@ -25,7 +25,7 @@ use super::flow::{Awaited, Flow};
 use super::follow::Place;
 use super::listen::Wake;
 use super::operation::{Arm, Change, Need, Pick, Want};
-use super::polls::Parked;
+use super::parked::ParkedOperations;
 use super::queue::{Chan, Timer};
 use super::report::{Cause, Desync};
 use super::waiter_counts;
@@ -187,7 +187,7 @@ pub(super) struct World {
     /// The threads to wake.
     told: Vec<Arc<Condvar>>,
     /// The operations of each task that are not ready, and tasks to wake.
-    pub(super) parked: FxHashMap<ThreadId, Vec<Parked>>,
+    pub(super) parked: ParkedOperations,
     pub(super) woken: Vec<Waker>,
     pub(super) steps: u64,
     /// How often a live thread looked for something, and it was not there.
@@ -439,9 +439,7 @@ impl World {
     /// Notes that the watched object has come to `reached`, and tells the threads that wait for
     /// that.
     pub(super) fn touch(&mut self, watch: Watch, reached: u64) {
-        if !self.parked.is_empty() {
-            self.wake_at(watch, reached);
-        }
+        self.parked.remove_reached(watch, reached, &mut self.woken);
         let Some(watchers) = self.watchers.get(&watch) else {
             return;
         };
