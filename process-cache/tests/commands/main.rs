@@ -30,6 +30,7 @@ mod streams;
 mod support;
 mod terminals;
 mod time;
+mod tool_calls;
 mod tools;
 mod uncacheable;
 mod verify;

@@ -346,7 +346,7 @@ impl Session {
                 .changes
                 .get(&resource)
                 .is_some_and(|c| c.fresh);
-            let blind = mode.append && self.appends_blindly(unit);
+            let blind = mode.append && !mode.read && self.appends_blindly(unit);
             if mode.exclusive || !(mode.truncate || blind) || attributes::gets_list(&resource) {
                 // An existing file would have made the call fail, or would have kept its content.
                 self.expect_kind(unit, &resource, None);
@@ -393,7 +393,7 @@ impl Session {
         self.contents.forget(stat);
         self.world.table().suspend(stat.st_dev, stat.st_ino);
         if !known {
-            let blind = mode.append && self.appends_blindly(unit);
+            let blind = mode.append && !mode.read && self.appends_blindly(unit);
             let may_be_made = mode.create.is_some() && (mode.truncate || blind);
             if may_be_made && !attributes::gets_list(&resource) {
                 self.expect_target(unit, &resource, Some(stat));

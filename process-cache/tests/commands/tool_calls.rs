@@ -1,0 +1,131 @@
+//! Single system calls of a program whose file times do not count: what it did in one state of a
+//! name is not repeated in another.
+//!
+//! The program makes the calls that its arguments name, and prints each result. It is known as
+//! autoconf's `conftest`, for which few facts are recorded.
+
+use std::fs;
+use std::process::Command;
+
+use tempfile::TempDir;
+
+use crate::support::Sandbox;
+
+const SOURCE: &str = r#"
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int flags(const char *letters)
+{
+    int found = 0;
+    for (; *letters; letters++)
+        switch (*letters) {
+        case 'w': found |= O_WRONLY; break;
+        case 'b': found |= O_RDWR; break;
+        case 'c': found |= O_CREAT; break;
+        case 't': found |= O_TRUNC; break;
+        case 'a': found |= O_APPEND; break;
+        }
+    return found;
+}
+
+int main(int count, char **args)
+{
+    static char bytes[4096];
+    for (int at = 1; at < count; at++) {
+        char *word = strtok(args[at], ","), *one = strtok(0, ","), *two = strtok(0, ",");
+        char *three = strtok(0, ",");
+        long first = one ? atol(one) : 0, result = -1;
+        struct stat found;
+        errno = 0;
+        if (!strcmp(word, "open"))
+            result = open(one, flags(two), 0644);
+        else if (!strcmp(word, "write"))
+            result = write(first, two, strlen(two));
+        else if (!strcmp(word, "read") && (result = pread(first, bytes, sizeof bytes, 0)) > 0)
+            printf("%.*s ", (int)result, bytes);
+        else if (!strcmp(word, "fstat") && !(result = fstat(first, &found)))
+            printf("%ld %o ", (long)found.st_size, found.st_mode);
+        else if (!strcmp(word, "end"))
+            result = lseek(first, 0, SEEK_END);
+        else if (!strcmp(word, "link"))
+            result = link(one, two);
+        else if (!strcmp(word, "unlink"))
+            result = unlink(one);
+        else if (!strcmp(word, "rename"))
+            result = rename(one, two);
+        else if (!strcmp(word, "sendfile"))
+            result = sendfile(first, atol(two), 0, atol(three));
+        else if (!strcmp(word, "copy"))
+            result = copy_file_range(atol(two), 0, first, 0, atol(three), 0);
+        printf("%s=%ld %s\n", word, result, errno ? strerror(errno) : "");
+    }
+    return 0;
+}
+"#;
+
+/// The compiled program.
+struct Tool(TempDir);
+
+impl Tool {
+    fn new() -> Self {
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let source = dir.path().join("conftest.c");
+        fs::write(&source, SOURCE).expect("written");
+        let compiled = Command::new("cc")
+            .args(["-O1", "-w", "-o"])
+            .arg(dir.path().join("conftest"))
+            .arg(&source)
+            .status();
+        assert!(compiled.is_ok_and(|status| status.success()), "cc failed");
+        Self(dir)
+    }
+
+    /// Returns the command that makes these calls. The descriptors of opened files begin at 3.
+    fn makes(&self, calls: &str) -> String {
+        format!("{}/conftest {calls}", self.0.path().display())
+    }
+}
+
+/// Checks that calls do in each state of the name `a` what they do plainly, whichever state came
+/// before. Returns whether a run was skipped.
+fn check_states(states: &[&str], calls: &str) -> bool {
+    let (tool, sandbox) = (Tool::new(), Sandbox::new(""));
+    let command = tool.makes(calls);
+    let mut is_skipped = false;
+    for state in states {
+        sandbox.reset();
+        sandbox.edit_then(state);
+        let plain = sandbox.plain(&command);
+        for _ in 0..2 {
+            sandbox.reset();
+            sandbox.edit_then(state);
+            let run = sandbox.cached(&command);
+            run.assert_like(&plain, &format!("{calls} after {state}"));
+            is_skipped |= run.is_hit();
+        }
+    }
+    is_skipped
+}
+
+/// The file `a` is absent, or has contents of several lengths.
+const CONTENTS: [&str; 4] = [
+    ":",
+    ": > a",
+    "echo precious > a",
+    "echo other > a; chmod 600 a",
+];
+
+#[test]
+fn appending_to_a_file_that_can_be_read_depends_on_its_content() {
+    assert!(check_states(&CONTENTS, "open,a,bca write,3,x"));
+    assert!(check_states(&CONTENTS, "open,a,bca write,3,x read,3"));
+    assert!(check_states(&CONTENTS, "open,a,bcat write,3,x read,3"));
+}
