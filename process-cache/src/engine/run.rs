@@ -31,6 +31,7 @@ use crate::model::miss::Missed;
 use crate::model::outcome::{Ending, Outcome};
 use crate::model::path::FilePath;
 use crate::platform::fault::Fault;
+use crate::platform::place::is_own_in_place;
 use crate::platform::{clock, os};
 use crate::remote::{self, Remote};
 use crate::restore;
@@ -110,6 +111,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let mut miss = Missed::NotLookedUp;
     if let Ok(keyed) = &keyed
         && !plan.settings.refresh
+        && is_own_in_place(&execution.cwd)
     {
         if let Some(remote) = &sharing {
             remote.hold();

@@ -273,6 +273,7 @@ impl Session {
         }
         let mut events: SmallVec<[IoEvent; 2]> = SmallVec::new();
         self.compare_listed(tid, unit, call);
+        self.check_left_directory(tid, &call.invocation(), false);
         let entry = self.model.entry(tid, &call.invocation(), call, &mut events);
         let mut unwritten = None;
         if let Some(pending) = entry.pending {

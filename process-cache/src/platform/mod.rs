@@ -7,5 +7,6 @@ pub mod fault;
 pub mod jobs;
 pub mod lock;
 pub mod os;
+pub mod place;
 pub mod proc_files;
 pub mod surroundings;

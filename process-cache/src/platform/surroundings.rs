@@ -4,9 +4,9 @@
 //! files, ids and processes. A stand-in is executed through `/proc`, which only a process with the
 //! same namespaces and the same root directory can be trusted to reach.
 
-use rustix::fs::{AtFlags, CWD, StatxFlags};
-
 use ptrace_async::event::Tid;
+
+use super::place::Place;
 
 /// All namespaces (namespaces(7)).
 const NAMESPACES: [&str; 10] = [
@@ -27,8 +27,8 @@ const NAMESPACES: [&str; 10] = [
 pub struct Surroundings {
     /// Device and inode of each namespace; `None` if the kernel does not have its kind.
     namespaces: [Option<(u64, u64)>; NAMESPACES.len()],
-    /// Mount, device and inode of the root directory.
-    root: (u64, u64, u64),
+    /// The root directory.
+    root: Place,
 }
 
 impl Surroundings {
@@ -45,14 +45,8 @@ impl Surroundings {
             };
         }
         namespaces[0]?;
-        let flags = StatxFlags::INO | StatxFlags::MNT_ID;
-        let root =
-            rustix::fs::statx(CWD, format!("{base}/root/."), AtFlags::empty(), flags).ok()?;
-        let device = u64::from(root.stx_dev_major) << 32 | u64::from(root.stx_dev_minor);
-        Some(Self {
-            namespaces,
-            root: (root.stx_mnt_id, device, root.stx_ino),
-        })
+        let root = Place::of(format!("{base}/root/."))?;
+        Some(Self { namespaces, root })
     }
 }
 

@@ -17,6 +17,7 @@ mod lookups;
 mod misses;
 mod moments;
 mod mounts;
+mod moved_directories;
 mod namespaces;
 mod outsiders;
 mod partial_changes;

@@ -6,7 +6,7 @@ use crate::support::{PCACHE, Sandbox};
 
 /// Runs steps in a mount namespace of their own. In them, `plain` and `cached` stand for a
 /// command's two ways.
-fn in_namespace(sandbox: &Sandbox, script: &str) -> Option<String> {
+pub(crate) fn in_namespace(sandbox: &Sandbox, script: &str) -> Option<String> {
     let script = format!(
         "mount --bind out out && umount out || exit 77
          cached() {{ PCACHE_DIR=$PWD/store '{PCACHE}' -q --min-time 0 -- \"$@\"; }}

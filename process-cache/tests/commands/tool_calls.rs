@@ -32,6 +32,8 @@ static int flags(const char *letters)
         case 'c': found |= O_CREAT; break;
         case 't': found |= O_TRUNC; break;
         case 'a': found |= O_APPEND; break;
+        case 'd': found |= O_DIRECTORY; break;
+        case 'D': found |= O_DIRECT; break;
         }
     return found;
 }
@@ -55,6 +57,10 @@ int main(int count, char **args)
             printf("%ld %o ", (long)found.st_size, found.st_mode);
         else if (!strcmp(word, "end"))
             result = lseek(first, 0, SEEK_END);
+        else if (!strcmp(word, "close"))
+            result = close(first);
+        else if (!strcmp(word, "fchdir"))
+            result = fchdir(first);
         else if (!strcmp(word, "link"))
             result = link(one, two);
         else if (!strcmp(word, "unlink"))
@@ -72,10 +78,10 @@ int main(int count, char **args)
 "#;
 
 /// The compiled program.
-struct Tool(TempDir);
+pub(crate) struct Tool(TempDir);
 
 impl Tool {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let source = dir.path().join("conftest.c");
         fs::write(&source, SOURCE).expect("written");
@@ -89,7 +95,7 @@ impl Tool {
     }
 
     /// Returns the command that makes these calls. The descriptors of opened files begin at 3.
-    fn makes(&self, calls: &str) -> String {
+    pub(crate) fn makes(&self, calls: &str) -> String {
         format!("{}/conftest {calls}", self.0.path().display())
     }
 }

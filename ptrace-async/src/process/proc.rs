@@ -241,6 +241,16 @@ pub(super) fn is_deleted(path: &Path) -> bool {
     path.as_os_str().as_bytes().ends_with(b" (deleted)")
 }
 
+/// Whether a link of `/proc` leads to an object other than a path does.
+pub(super) fn is_elsewhere(link: &str, path: &Path) -> bool {
+    let object = |path: &Path| {
+        let found = fs::metadata(path).ok()?;
+        Some((found.st_dev(), found.st_ino()))
+    };
+    let now = object(link.as_ref());
+    now.is_some() && now != object(path)
+}
+
 /// The file-creation mask.
 pub(super) fn umask(tid: Tid) -> io::Result<u32> {
     let status = read_text(format!("/proc/{tid}/status"))?;

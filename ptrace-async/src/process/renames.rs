@@ -3,8 +3,10 @@
 //! Descriptions and working directories are stored by path. Stored paths at or below a
 //! renamed name are found by comparing names. A directory that was reached through a
 //! symbolic link is found by asking the kernel, which is only done after a directory moved.
+//! A directory that was renamed by a path through itself (`../here`) leaves no path to it;
+//! then the kernel is asked about all directories.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::rc::Rc;
 
 use rustc_hash::FxHashMap;
@@ -43,7 +45,35 @@ impl Processes {
             if exchange {
                 self.follow_moves(from);
             }
+        } else if (leads_upwards(from) || leads_upwards(to)) && to.symlink_metadata().is_err() {
+            self.follow_all_moves();
         }
+    }
+
+    /// Takes from `/proc` the paths of directories and files that are not at the known ones.
+    fn follow_all_moves(&mut self) {
+        let mut moved: FxHashMap<OfdId, PathBuf> = FxHashMap::default();
+        for (tid, task) in &self.tasks {
+            let table = self.tables.get(task.files);
+            for (fd, slot) in table.into_iter().flat_map(Table::iter) {
+                let (id, known) = (slot.file.id, slot.file.path.as_deref());
+                let link = format!("/proc/{tid}/fd/{fd}");
+                if !moved.contains_key(&id)
+                    && known.is_some_and(|known| proc::is_elsewhere(&link, known))
+                    && let Some(now) = proc::descriptor_path(*tid, fd)
+                {
+                    moved.insert(id, now);
+                }
+            }
+            if let Some(location) = self.locations.get_mut(task.location)
+                && proc::is_elsewhere(&format!("/proc/{tid}/cwd"), &location.cwd)
+                && let Ok(now) = proc::cwd(*tid)
+                && !proc::is_deleted(&now)
+            {
+                location.cwd = now;
+            }
+        }
+        self.replace_paths(|_, file| moved.get(&file.id).cloned());
     }
 
     /// Takes from `/proc` the paths that now lie below the directory `to`.
@@ -99,4 +129,9 @@ impl Processes {
             }
         }
     }
+}
+
+/// Whether a path has a component `..`, which may lead through the renamed directory itself.
+fn leads_upwards(path: &Path) -> bool {
+    path.components().any(|part| part == Component::ParentDir)
 }

@@ -222,7 +222,12 @@ impl Session {
             IoEvent::Lock { .. } | IoEvent::Umask { .. } => {}
             IoEvent::MapShared { file } => self.mapped(unit, &file),
             IoEvent::Ioctl { file, request } => self.control(unit, &file, request),
-            IoEvent::ChangeDir { path, error } => self.changed_directory(unit, &path, error),
+            IoEvent::ChangeDir { path, error } => {
+                self.changed_directory(unit, &path, error);
+                if error.is_none() {
+                    self.has_changed_directory(tid);
+                }
+            }
             IoEvent::ChangeRoot { .. } => {
                 self.changes_surroundings(tid, false);
                 self.mark_uncacheable(unit, "changes its root directory", true);

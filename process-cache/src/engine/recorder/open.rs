@@ -136,6 +136,11 @@ impl Session {
         }
         if mode.path_only {
             self.stat(unit, &path.path, path.follow);
+            if let Some(file) = file
+                && let Ok(found) = self.locator.locate(&path.path, path.follow).stat
+            {
+                self.opened_directory(file, &found);
+            }
             if let Some(error) = error {
                 let located = self.look(unit, &path.path, path.follow);
                 self.explain_open(unit, path, mode, error, &Named::new(path, &located));
@@ -153,6 +158,9 @@ impl Session {
             true => self.locator.locate(&path.path, path.follow),
             false => self.look(unit, &path.path, path.follow),
         };
+        if let (Some(file), Ok(found)) = (file, &located.stat) {
+            self.opened_directory(file, found);
+        }
         let inode = located.stat.as_ref().ok();
         let inode = inode.map(|stat| (stat.st_dev, stat.st_ino));
         if self.is_inherited_output(unit, inode, &located.resource) {

@@ -25,6 +25,8 @@ pub(crate) struct Descriptions {
     resources: FxHashMap<OfdId, FilePath>,
     /// Numbers of character devices, as found for keys.
     devices: FxHashMap<OfdId, u64>,
+    /// Directories that were opened: device and inode.
+    directories: FxHashMap<OfdId, (u64, u64)>,
     /// Descriptions of directories that were listed.
     listed: HashSet<OfdId>,
     /// The last bytes sent through a pipe, if a line continues after them.
@@ -76,6 +78,21 @@ impl Descriptions {
     /// Adds character devices with their numbers.
     pub(crate) fn add_devices(&mut self, devices: impl Iterator<Item = (OfdId, u64)>) {
         self.devices.extend(devices);
+    }
+
+    /// Returns device and inode, if it is a directory that was opened in the session.
+    pub(crate) fn directory(&self, file: OfdId) -> Option<(u64, u64)> {
+        self.directories.get(&file).copied()
+    }
+
+    /// Stores device and inode of a directory.
+    pub(crate) fn set_directory(&mut self, file: OfdId, identity: (u64, u64)) {
+        self.directories.insert(file, identity);
+    }
+
+    /// Whether a directory was opened in the session.
+    pub(crate) fn has_directories(&self) -> bool {
+        !self.directories.is_empty()
     }
 
     /// Whether this is the first listing of a directory through it.

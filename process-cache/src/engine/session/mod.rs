@@ -3,6 +3,7 @@
 mod current_call;
 mod descriptions;
 mod outputs;
+mod places;
 mod settings;
 mod shared_files;
 mod tasks;

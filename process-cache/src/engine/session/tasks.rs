@@ -9,6 +9,7 @@ use super::Before;
 use crate::key::Known;
 use crate::model::outcome::Ending;
 use crate::model::unit_id::UnitId;
+use crate::platform::place::Place;
 
 /// A traced task.
 pub(crate) struct Task {
@@ -24,6 +25,8 @@ pub(crate) struct Task {
     pub(crate) left: bool,
     /// Whether the job-control stop that it is part of was reported.
     pub(crate) stop_reported: bool,
+    /// The identity of its working directory, once it was asked.
+    pub(crate) place: Option<Place>,
 }
 
 impl Task {
@@ -36,6 +39,7 @@ impl Task {
             skipped: false,
             left: false,
             stop_reported: false,
+            place: None,
         }
     }
 }
@@ -131,6 +135,11 @@ impl Tasks {
     /// Returns all tasks.
     pub(crate) fn iter(&self) -> impl Iterator<Item = &Task> {
         self.tasks.values()
+    }
+
+    /// Returns all tasks, to be changed.
+    pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Task> {
+        self.tasks.values_mut()
     }
 
     /// Adds a task.

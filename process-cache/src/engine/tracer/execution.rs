@@ -40,6 +40,8 @@ pub(super) struct Next {
     miss: Missed,
     temporary: bool,
     lookup: bool,
+    /// Why paths do not lead to its files, if its directory is no longer at its path.
+    misplaced: Option<String>,
 }
 
 impl Next {
@@ -54,6 +56,7 @@ impl Next {
             miss: Missed::NotLookedUp,
             temporary: false,
             lookup: false,
+            misplaced: None,
         }
     }
 }
@@ -69,6 +72,8 @@ struct Asked {
     lookup: bool,
     /// Whether an argument names a temporary file.
     temporary: bool,
+    /// See [`Next::misplaced`].
+    misplaced: Option<String>,
 }
 
 pub(super) enum Attempt {
@@ -126,6 +131,7 @@ impl Tracer {
                 miss,
                 temporary: asked.temporary,
                 lookup: true,
+                misplaced: asked.misplaced,
             };
             return Attempt::Run(tracee, Some(Box::new(next)));
         }
@@ -135,6 +141,7 @@ impl Tracer {
             unit,
             lookup,
             temporary,
+            misplaced,
         } = asked;
         let began = std::time::Instant::now();
         let (keyed, found) = self.look_up(execution, lookup, &mut seen).await;
@@ -162,6 +169,7 @@ impl Tracer {
             miss: Missed::NotLookedUp,
             temporary,
             lookup,
+            misplaced,
         });
         match found {
             Some(Ok(Lookup::Hit(outcome))) => {
@@ -236,7 +244,9 @@ impl Tracer {
             machine: self.machine,
             strict: session.settings.strict,
         };
+        let misplaced = session.check_working_directory(tid);
         let lookup = unit != OUTSIDE
+            && misplaced.is_none()
             && !session.settings.refresh
             && !temporary
             && session.one_personality
@@ -247,6 +257,7 @@ impl Tracer {
             unit,
             lookup,
             temporary,
+            misplaced,
         })
     }
 
@@ -497,6 +508,9 @@ impl Session {
                 unit.program = next.path;
                 unit.mark_uncacheable(reason.to_string(), true);
             }
+        }
+        if let Some(reason) = next.misplaced {
+            unit.mark_uncacheable(reason, true);
         }
         if next.temporary {
             unit.mark_uncacheable(INTERNAL, false);

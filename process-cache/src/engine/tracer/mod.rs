@@ -230,10 +230,10 @@ impl Tracer {
     fn spawned(&self, parent: Tid, child: Tid, flags: u64) {
         let mut session = self.session.borrow_mut();
         let _ = session.model.spawned(parent, child, flags);
-        let Some((unit, process, skipped)) = session
+        let Some((unit, process, skipped, place)) = session
             .tasks
             .get(parent)
-            .map(|task| (task.unit, task.process, task.skipped))
+            .map(|task| (task.unit, task.process, task.skipped, task.place))
         else {
             return;
         };
@@ -246,6 +246,7 @@ impl Tracer {
             child,
             Task {
                 skipped,
+                place,
                 ..Task::new(unit, process)
             },
         );
@@ -333,6 +334,7 @@ impl Tracer {
             }
             session.may_set_limits(tid, &call);
             session.note_suicide(tid, &call);
+            session.check_left_directory(tid, &call, true);
             session.locator.revalidate_directories();
             session.model.entry(tid, &call, &tracee, &mut events)
         };
