@@ -135,3 +135,9 @@ fn appending_to_a_file_that_can_be_read_depends_on_its_content() {
     assert!(check_states(&CONTENTS, "open,a,bca write,3,x read,3"));
     assert!(check_states(&CONTENTS, "open,a,bcat write,3,x read,3"));
 }
+
+#[test]
+fn an_open_without_the_page_cache_depends_on_the_kind_of_file() {
+    let states = ["mkdir a", "head -c 8192 /dev/zero > a", ":"];
+    check_states(&states, "open,a,D");
+}

@@ -221,6 +221,8 @@ impl Session {
             Errno::EXIST => mode.exclusive && file.stat.is_ok(),
             Errno::LOOP => file.fails(error) || !follow && file.is(is_link),
             Errno::NXIO | Errno::NODEV => file.is(|stat| !is_regular(stat) && !is_directory(stat)),
+            // A directory cannot be read with O_DIRECT. Whether a file can depends on its file system.
+            Errno::INVAL => mode.directory && creates || file.is(is_directory),
             Errno::FBIG | Errno::OVERFLOW => false,
             _ => true,
         }

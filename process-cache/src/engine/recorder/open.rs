@@ -551,8 +551,9 @@ impl Session {
         }
         let named = Named::new(path, &located);
         match error {
-            libc::EFAULT | libc::EINVAL | libc::ENAMETOOLONG => {}
+            libc::EFAULT | libc::ENAMETOOLONG => {}
             libc::ENOENT
+            | libc::EINVAL
             | libc::ENOTDIR
             | libc::EACCES
             | libc::EPERM
