@@ -111,6 +111,7 @@ impl Session {
         }
         if let Effect::HardLink { to, .. } = effect {
             self.relink(to);
+            self.unit(unit).links_to(to);
         }
         let change = self.change(unit, seq, path, initial.map(|stat| Box::new(*stat)));
         establish(change, seq, effect, initial_content);

@@ -2,7 +2,8 @@
 
 pub mod absorb;
 pub mod finalize;
-pub mod outsiders;
+pub mod linked;
+mod outsiders;
 pub mod recorder;
 pub mod report;
 pub mod run;

@@ -21,6 +21,7 @@ use rustc_hash::FxHashMap;
 use rustix::fs::Stat;
 use smallvec::SmallVec;
 
+use super::linked::Linked;
 use crate::key::{Ids, Known, LeftOut};
 use crate::model::abbreviate;
 use crate::model::fact::{Answer, Fact, Parts, Query, TimeUse};
@@ -121,6 +122,11 @@ pub enum TimeState {
 pub(crate) fn moves_left_alone(from: &FilePath) -> String {
     let from = from.display();
     format!("moves {from}, which it opened for writing and left as it was")
+}
+
+/// The reason of a unit that changes a file which was there before and has a new name.
+pub(crate) fn changes_linked(path: &FilePath) -> String {
+    format!("changes {}, which it gave another name", path.display())
 }
 
 /// All changes of a tree of units to one name.
@@ -244,6 +250,11 @@ impl Change {
     /// Whether the file was absent before.
     pub fn was_absent(&self) -> bool {
         self.initial.is_none()
+    }
+
+    /// Whether the name has a file that the unit made.
+    pub fn is_new(&self) -> bool {
+        self.content.is_some() && (self.fresh || self.was_absent())
     }
 
     /// Whether the file was opened to be written and still is, in the state `now`, as it was
@@ -460,6 +471,8 @@ pub struct Unit {
     pub compared: Option<(i128, i128)>,
     /// Answers to [`Query::OneMount`].
     pub mounts: BTreeMap<Query, Answer>,
+    /// Files that were there before and that it gave another name.
+    pub linked: Linked,
 }
 
 impl Unit {
@@ -508,6 +521,7 @@ impl Unit {
             open_elsewhere: SmallVec::new(),
             compared: None,
             mounts: BTreeMap::new(),
+            linked: Linked::default(),
         }
     }
 
@@ -663,6 +677,9 @@ impl Unit {
                 change.moved_from = made.moved_from.clone();
             }
         }
+        let linked = std::mem::take(&mut child.linked);
+        let is_new = |path: &FilePath| self.changes.get(path).is_some_and(Change::is_new);
+        self.linked.absorb(linked, is_new);
         for (path, mut change) in child.changes.drain() {
             match self.changes.entry(path) {
                 std::collections::hash_map::Entry::Vacant(entry) => {
@@ -701,6 +718,18 @@ impl Unit {
             if !self.moved.conditions.contains(condition) {
                 self.moved.conditions.push(condition.clone());
             }
+        }
+    }
+
+    /// Notes that a file just got another name than this one.
+    pub(crate) fn links_to(&mut self, source: &FilePath) {
+        let change = self.changes.get(source);
+        if change.is_some_and(Change::is_new) {
+            return;
+        }
+        let is_written = change.is_some_and(|change| change.content.is_some());
+        if let Ok(stat) = rustix::fs::lstat(source.as_path()) {
+            self.linked.add(source, &stat, is_written);
         }
     }
 

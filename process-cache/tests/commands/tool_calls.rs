@@ -141,3 +141,22 @@ fn an_open_without_the_page_cache_depends_on_the_kind_of_file() {
     let states = ["mkdir a", "head -c 8192 /dev/zero > a", ":"];
     check_states(&states, "open,a,D");
 }
+
+#[test]
+fn a_file_that_is_changed_after_it_got_another_name_and_its_own_back_is_changed_again() {
+    for calls in [
+        "link,a,h unlink,a open,h,wa write,3,x rename,h,a",
+        "link,a,h unlink,a link,h,a open,a,wa write,3,x",
+        "link,a,h unlink,a link,h,a unlink,h open,a,wa write,3,x",
+        "link,a,h unlink,a rename,h,a open,a,wa write,3,x",
+        "link,a,h open,h,w write,3,x",
+    ] {
+        check_states(&CONTENTS, calls);
+    }
+}
+
+#[test]
+fn a_new_file_that_gets_its_first_name_back_is_skipped() {
+    let calls = "open,n,wct write,3,x link,n,m unlink,n rename,m,n";
+    assert!(check_states(&[":"], calls));
+}

@@ -1,8 +1,9 @@
 //! Captures the effects of a tree of units on each name that it changed.
 
+use super::Finished;
 use super::directory_times::DirectoryTimes;
-use crate::engine::outsiders::Expected;
-use crate::engine::unit::{Change, TimeState};
+use crate::engine::linked::Linked;
+use crate::engine::unit::{Change, TimeState, changes_linked};
 use crate::model::outcome::{Effect, Time, present_times};
 use crate::model::path::FilePath;
 use crate::platform::defect::{Defect, planted};
@@ -19,12 +20,18 @@ use std::collections::{HashMap, HashSet};
 pub(super) fn capture(
     store: &Store,
     world: &World,
-    changes: &[(FilePath, Change)],
-    left: &[Expected],
-    directories: &DirectoryTimes,
+    finished: &Finished,
 ) -> Result<(Vec<Effect>, Vec<u32>), String> {
+    let Finished {
+        changes,
+        left,
+        directories,
+        linked,
+        ..
+    } = finished;
     let mut captured = Capture {
         of_older: links_to_older(changes),
+        linked: linked.clone(),
         ..Capture::default()
     };
     for (path, change) in changes {
@@ -62,6 +69,8 @@ struct Capture {
     written: HashMap<(u64, u64), FilePath>,
     /// New names of files that were there before the unit.
     of_older: HashSet<FilePath>,
+    /// The files that were there before the unit and got another name.
+    linked: Linked,
 }
 
 /// Returns the names that were made as links to files which the unit had not made, or as links to
@@ -109,6 +118,9 @@ impl Capture {
             }
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
+        if self.linked.has_changed(&stat) {
+            return Err(changes_linked(path));
+        }
         if change.content.is_none() {
             self.check_only_name(path, &stat)?;
             metadata_effects(path, change, &stat, &mut self.effects);
@@ -140,6 +152,12 @@ impl Capture {
                     let (path, source) = (path.display(), source.display());
                     return Err(format!(
                         "links {path} to {source}, which was there before and is replaced or gone"
+                    ));
+                }
+                if change.fresh && self.linked.has(&stat) {
+                    let path = path.display();
+                    return Err(format!(
+                        "gives {path} to a file that was there before and got another name"
                     ));
                 }
                 check_owner(path, change, &stat)?;
@@ -226,6 +244,7 @@ impl Capture {
     /// Whether `path` is another name of a changed file or symbolic link.
     fn add_link(&mut self, path: &FilePath, change: &Change, stat: &Stat) -> bool {
         if let Some(target) = &change.linked_to
+            && !self.links.iter().any(|link| links(link, target, path))
             && let Ok(other) = rustix::fs::lstat(target.as_path())
             && (other.st_ino, other.st_dev) == (stat.st_ino, stat.st_dev)
         {
@@ -390,6 +409,12 @@ impl Capture {
             }
         }
     }
+}
+
+/// Whether an effect makes `path` another name of `to`.
+fn links(effect: &Effect, path: &FilePath, to: &FilePath) -> bool {
+    let made = effect.path() == path;
+    made && matches!(effect, Effect::HardLink { to: source, .. } if source == to)
 }
 
 /// See [`crate::model::outcome::Outcome::ages`].

@@ -12,6 +12,7 @@ mod outputs;
 mod preconditions;
 mod verify;
 
+use crate::engine::linked::Linked;
 use crate::engine::outsiders::Expected;
 use crate::engine::session::Session;
 use crate::engine::unit::{Change, Observed, Unit};
@@ -64,6 +65,8 @@ pub struct Finished {
     left: Vec<Expected>,
     /// The times of the directories in which it changed names.
     directories: DirectoryTimes,
+    /// Files that were there before and that it gave another name.
+    linked: Linked,
     /// The bytes that it wrote to inherited descriptors.
     pub stream: Vec<Piece>,
     /// Final positions of inherited files that it read from.
@@ -231,6 +234,7 @@ impl Session {
             changes,
             left,
             directories,
+            linked: unit.linked.clone(),
             stream,
             positions,
             flags,
@@ -496,8 +500,7 @@ pub fn captured(
     finished: &Finished,
     secured: impl FnOnce(),
 ) -> Result<Captured, String> {
-    let directories = &finished.directories;
-    let captured = capture(store, world, &finished.changes, &finished.left, directories);
+    let captured = capture(store, world, finished);
     let result = captured.and_then(|captured| {
         let stream = stream_chunks(store, &finished.stream)?;
         Ok((captured, stream))

@@ -4,7 +4,7 @@
 use super::{ns, ref_path};
 use crate::engine::session::Before;
 use crate::engine::session::Session;
-use crate::engine::unit::{Change, Observed, TimeState, moves_left_alone};
+use crate::engine::unit::{Change, Observed, TimeState, changes_linked, moves_left_alone};
 use crate::model::fact::{Answer, Query, TimeUse};
 use crate::model::path::FilePath;
 use crate::model::unit_id::UnitId;
@@ -253,6 +253,8 @@ impl Session {
             }
         };
         let linked = made.as_ref().and_then(|change| change.linked_to.clone());
+        // A file that gets its first name back is no link to it.
+        let linked = linked.filter(|target| target != to);
         let moved = match &made {
             Some(change) => change.moved_from.clone(),
             None => Some(from.clone()),
@@ -379,6 +381,7 @@ impl Session {
         if let Some(source) = &source {
             self.relink(source);
             self.compare_output(source);
+            self.unit(unit).links_to(source);
             let made = self
                 .unit(unit)
                 .changes
@@ -421,6 +424,7 @@ impl Session {
         let Some((path, initial)) = before.first().cloned() else {
             return;
         };
+        self.mark_linked(unit, &path, initial.as_deref());
         let change = self.unit(unit).changes.get(&path);
         let known = change.is_some_and(|change| change.content.is_some());
         // An append did not depend on the bytes before it; a shorter or longer file does.
@@ -511,6 +515,10 @@ impl Session {
     /// Marks a unit that changes a file which was there before and which it gave another name: that
     /// name shows the change, too.
     pub(super) fn mark_linked(&mut self, unit: UnitId, path: &FilePath, stat: Option<&Stat>) {
+        if stat.is_some_and(|stat| self.unit(unit).linked.must_stay(stat)) {
+            self.mark_uncacheable(unit, changes_linked(path), true);
+            return;
+        }
         if stat.is_none_or(|stat| stat.st_nlink < 2 || is_directory(stat)) {
             return;
         }
@@ -524,8 +532,7 @@ impl Session {
         });
         let leads_here = |change: &Change| change.linked_to.as_ref() == Some(path);
         if !is_made && (source(path).is_some() || changes.values().any(leads_here)) {
-            let text = format!("changes {}, which it gave another name", path.display());
-            self.mark_uncacheable(unit, text, true);
+            self.mark_uncacheable(unit, changes_linked(path), true);
         }
     }
 
