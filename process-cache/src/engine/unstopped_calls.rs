@@ -140,7 +140,8 @@ impl Session {
                 if let Some(unit) = self.unit_of(tid) {
                     self.mark_uncacheable(
                         unit,
-                        "overwrote the buffer in which its system calls are logged",
+                        "wrote less with writev than it had (as on a full disk), or overwrote the memory \
+                         in which pcache logs its calls",
                         true,
                     );
                 }

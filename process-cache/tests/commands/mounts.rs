@@ -3,6 +3,7 @@
 use std::process::Command;
 
 use crate::support::{PCACHE, Sandbox};
+use crate::tool_calls::Tool;
 
 /// Runs steps in a mount namespace of their own. In them, `plain` and `cached` stand for a
 /// command's two ways.
@@ -84,4 +85,28 @@ fn a_link_that_two_mounts_forbid_is_skipped() {
     assert_eq!(out, "1\n1\n");
     let said = sandbox.text("said");
     assert!(said.contains("skipped ("), "{said}");
+}
+
+#[test]
+fn a_copy_that_a_full_disk_cut_short_is_made_again() {
+    let (tool, sandbox) = (Tool::new(), Sandbox::new("mkdir out"));
+    let copies = ["sendfile", "splice", "copy"].map(|call| {
+        let command = tool.makes(&format!("open,out/in,r open,out/o,wct {call},4,3,60000"));
+        format!(
+            "head -c 60000 /dev/zero > out/in; head -c 60000 /dev/zero > out/rest
+             cached {command} > cut; rm out/rest out/o
+             cached {command} > whole; stat -c %s out/o; rm out/*"
+        )
+    });
+    let script = format!(
+        "mount -t tmpfs -o size=128k none out
+         {}
+         umount out; grep -c =60000 cut",
+        copies.join("\n")
+    );
+    let Some(out) = in_namespace(&sandbox, &format!("{script} || true")) else {
+        return;
+    };
+    // No copy was whole while the disk was full.
+    assert_eq!(out, "60000\n60000\n60000\n0\n");
 }

@@ -46,6 +46,7 @@ int main(int count, char **args)
         char *three = strtok(0, ",");
         long first = one ? atol(one) : 0, result = -1;
         struct stat found;
+        int ends[2];
         errno = 0;
         if (!strcmp(word, "open"))
             result = open(one, flags(two), 0644);
@@ -71,6 +72,10 @@ int main(int count, char **args)
             result = sendfile(first, atol(two), 0, atol(three));
         else if (!strcmp(word, "copy"))
             result = copy_file_range(atol(two), 0, first, 0, atol(three), 0);
+        else if (!strcmp(word, "splice") && !pipe(ends)) {
+            long taken = splice(atol(two), 0, ends[1], 0, atol(three), 0);
+            result = splice(ends[0], 0, first, 0, taken, 0);
+        }
         printf("%s=%ld %s\n", word, result, errno ? strerror(errno) : "");
     }
     return 0;

@@ -17,9 +17,12 @@ use crate::model::path_kind::{Class, classify};
 use crate::model::unit_id::UnitId;
 use crate::platform::defect::{Defect, planted};
 use crate::platform::os;
+use crate::platform::proc_files::position;
 
 /// The kernel writes at most this many bytes in one call (`MAX_RW_COUNT`).
 const MOST_AT_ONCE: u64 = 0x7fff_f000;
+/// The kernel takes at most this many buffers in one call (`UIO_MAXIOV`).
+const MOST_BUFFERS: u64 = 1024;
 /// `ERESTARTNOINTR`: a signal came first, and the call is made again.
 const RESTARTS: i32 = 513;
 /// Flags of a clone with which it fails for reasons of its own: namespaces, a pidfd, a cgroup.
@@ -106,6 +109,63 @@ pub(crate) fn can_be_full(file: &OpenFile) -> bool {
     }
 }
 
+/// The bytes that a call was to write.
+struct Transfer {
+    /// The descriptor that it writes to.
+    to: i32,
+    length: u64,
+    /// The descriptor from which the kernel copies, and the offset after the call if it has one of
+    /// its own.
+    from: Option<(i32, Option<u64>)>,
+}
+
+impl Transfer {
+    fn of(call: &Invocation, memory: &dyn Memory) -> Option<Self> {
+        let args = call.args;
+        let written = |length| Self {
+            to: args[0] as i32,
+            length,
+            from: None,
+        };
+        let copied = |from: usize, to: usize, offset: u64, length: u64| Self {
+            to: args[to] as i32,
+            length,
+            from: Some((args[from] as i32, number_at(memory, offset))),
+        };
+        Some(match call.nr.cast_signed() {
+            libc::SYS_write | libc::SYS_pwrite64 => written(args[2]),
+            libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+                let lengths = (0..args[2].min(MOST_BUFFERS)).map(|index| args[1] + index * 16 + 8);
+                let lengths = lengths.map(|at| number_at(memory, at).unwrap_or_default());
+                written(lengths.fold(0, u64::saturating_add))
+            }
+            libc::SYS_sendfile => copied(1, 0, args[2], args[3]),
+            libc::SYS_splice | libc::SYS_copy_file_range => copied(0, 2, args[1], args[4]),
+            _ => return None,
+        })
+    }
+}
+
+/// Reads a number of 8 bytes; there is none at address 0.
+fn number_at(memory: &dyn Memory, address: u64) -> Option<u64> {
+    let mut bytes = [0; 8];
+    let read = address != 0 && memory.read_exact(address, &mut bytes).is_ok();
+    read.then(|| u64::from_le_bytes(bytes))
+}
+
+/// Returns how many bytes of a plain file follow its position, or an offset.
+fn left_in(tid: Tid, fd: i32, offset: Option<u64>) -> Option<u64> {
+    let file = std::fs::metadata(format!("/proc/{tid}/fd/{fd}")).ok()?;
+    let at = offset.or_else(|| position(tid, fd))?;
+    file.is_file().then(|| file.len().saturating_sub(at))
+}
+
+/// Returns how many bytes are free where a file is.
+fn free_for(tid: Tid, fd: i32) -> Option<u64> {
+    let found = rustix::fs::statvfs(format!("/proc/{tid}/fd/{fd}")).ok()?;
+    Some(found.f_bavail.saturating_mul(found.f_frsize))
+}
+
 impl Session {
     /// Handles the result of a call: marks the units that met a failure of the moment.
     pub(crate) fn returned(
@@ -129,7 +189,7 @@ impl Session {
                 self.failed_for_now(tid, call, error);
             }
             Some(_) => {}
-            None if self.wrote_less(tid, call, result) => {
+            None if self.wrote_less(tid, call, result, memory) => {
                 let is_limited = os::limits(tid).is_ok_and(|limits| {
                     limits[libc::RLIMIT_FSIZE as usize][0] != libc::RLIM_INFINITY
                 });
@@ -200,15 +260,24 @@ impl Session {
         }
     }
 
-    /// Whether a write to a disk took fewer bytes than it was given.
-    fn wrote_less(&self, tid: Tid, call: &Invocation, result: i64) -> bool {
-        let writes = matches!(call.nr.cast_signed(), libc::SYS_write | libc::SYS_pwrite64);
-        writes
-            && result.cast_unsigned() < call.args[2].min(MOST_AT_ONCE)
-            && self
-                .model
-                .file(tid, call.args[0] as i32)
-                .is_some_and(|file| can_be_full(file))
+    /// Whether a call put fewer bytes on a disk than it was given, or than it could have copied.
+    fn wrote_less(&self, tid: Tid, call: &Invocation, result: i64, memory: &dyn Memory) -> bool {
+        let Some(transfer) = Transfer::of(call, memory) else {
+            return false;
+        };
+        let (to, written) = (transfer.to, result.cast_unsigned());
+        let can_be_full = |fd| self.model.file(tid, fd).is_some_and(|it| can_be_full(it));
+        if written >= transfer.length.min(MOST_AT_ONCE) || !can_be_full(to) {
+            return false;
+        }
+        match transfer.from {
+            None => true,
+            Some((from, offset)) => match left_in(tid, from, offset) {
+                Some(left) => left > 0,
+                // A pipe may have held no more; a full disk tells itself.
+                None => free_for(tid, to).is_none_or(|free| free < transfer.length - written),
+            },
+        }
     }
 
     /// `F_GETLK` tells which process holds a lock.
