@@ -5,7 +5,7 @@
 )]
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::Command;
@@ -446,5 +446,32 @@ fn directories_that_their_owner_cannot_write_come_back() {
         let second = ordinary.cached(&options, &["sh", "-c", command]);
         second.assert_like(&plain, command);
         second.assert_hit();
+    }
+}
+
+#[test]
+fn a_moved_file_keeps_its_group_where_directories_pass_on_theirs() {
+    let Some(Ordinary { sandbox, .. }) = Ordinary::new("mkdir d; echo x > f") else {
+        return;
+    };
+    let group = || fs::metadata(sandbox.path("d/k")).expect("moved").gid();
+    let edits = ["true", "chgrp 5 d; chmod 2755 d", "chgrp 6 d; chmod 2755 d"];
+    for command in [
+        "mv f d/k",
+        "cp f tmp; mv tmp d/k",
+        "cp f d/tmp; mv d/tmp d/k",
+    ] {
+        for edit in edits {
+            sandbox.reset();
+            sandbox.edit_then(edit);
+            sandbox.plain(command);
+            let plain = group();
+            for _ in 0..2 {
+                sandbox.reset();
+                sandbox.edit_then(edit);
+                sandbox.cached(command);
+                assert_eq!(group(), plain, "{command} after {edit}");
+            }
+        }
     }
 }

@@ -207,6 +207,8 @@ impl Session {
         self.joined(unit, [from, to]);
         self.expect_kind(unit, from, Some(stat));
         self.expect_kind(unit, to, target.as_deref());
+        // The file keeps its group and list, and a hit makes it anew.
+        self.expect_inherited(unit, to);
         let made = self
             .unit(unit)
             .changes
