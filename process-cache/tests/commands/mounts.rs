@@ -88,6 +88,17 @@ fn a_link_that_two_mounts_forbid_is_skipped() {
 }
 
 #[test]
+fn an_inherited_file_that_a_mount_covers_is_not_the_one_at_its_path() {
+    let sandbox = Sandbox::new("mkdir out; echo old > f; echo new > g");
+    let script = "exec 5< f; mount --bind g f; cached cat <&5; exec 5< f; cached cat <&5; exec 5<&-; umount f
+         exec 5< f; cached cat <&5";
+    let Some(out) = in_namespace(&sandbox, script) else {
+        return;
+    };
+    assert_eq!(out, "old\nnew\nold\n");
+}
+
+#[test]
 fn a_copy_that_a_full_disk_cut_short_is_made_again() {
     let (tool, sandbox) = (Tool::new(), Sandbox::new("mkdir out"));
     let copies = ["sendfile", "splice", "copy"].map(|call| {

@@ -294,7 +294,37 @@ impl Session {
             && matches!(file.kind, FileKind::Opened | FileKind::Regular)
             && let Some(path) = &file.path
         {
+            // Where the unit replaced the file itself, its fact is about its own one.
+            let name = self.locator.name(path);
+            if !self.unit(unit).changes.contains_key(&name) {
+                let found = rustix::fs::stat(&**path).ok();
+                self.compare_inherited(unit, file, found.as_ref());
+            }
             self.stat(unit, path, true);
+        }
+    }
+
+    /// Marks a unit as uncacheable if the file that it inherited is another one than `found`, which
+    /// is at the file's path now.
+    pub(super) fn compare_inherited(
+        &mut self,
+        unit: UnitId,
+        file: &OpenFile,
+        found: Option<&Stat>,
+    ) {
+        let mut inherited = self.units[unit.0 as usize].inherited.iter();
+        let known = inherited.find(|entry| entry.file == file.id);
+        let differs = known
+            .and_then(|entry| entry.inode)
+            .is_some_and(|inode| found.is_some_and(|found| (found.st_dev, found.st_ino) != inode));
+        if differs {
+            let path = file.path.as_deref().unwrap_or(Path::new("?"));
+            let reason = format!(
+                "uses an inherited file that is not at {} any more (replaced, or covered by a \
+                 mount)",
+                path.display()
+            );
+            self.mark_uncacheable_outside(unit, file, &reason);
         }
     }
 

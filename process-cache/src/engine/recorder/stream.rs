@@ -424,6 +424,7 @@ impl Session {
                 let given = located.given.clone();
                 match &located.stat {
                     Ok(stat) if is_regular(stat) => {
+                        self.compare_inherited(unit, file, Some(stat));
                         self.look_through(unit, &given, stat);
                         let content = Observed::Content(self.content(&given, stat));
                         if !planted(Defect::StdinFact) {
