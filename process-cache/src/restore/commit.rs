@@ -16,6 +16,7 @@ use super::{Options, RestoreError, Restored, Result, content_of, is_explicit};
 use crate::model::outcome::{Effect, Time};
 use crate::model::path::FilePath;
 use crate::store::{Store, copy};
+use crate::world::attributes::{self, ACCESS_LIST};
 
 /// Establishes prepared effects, or undoes those that were established.
 pub(super) fn run(
@@ -39,6 +40,14 @@ pub(super) fn run(
             true => error,
             false => after(error, established),
         }
+    })
+}
+
+/// Returns the value that effects give to an attribute of a file.
+fn attribute<'e>(effects: &'e [Effect], of: &FilePath, asked: &[u8]) -> Option<&'e [u8]> {
+    effects.iter().rev().find_map(|effect| match effect {
+        Effect::Attribute { path, name, value } if path == of && name == asked => value.as_deref(),
+        _ => None,
     })
 }
 
@@ -76,7 +85,7 @@ impl Commit<'_> {
         for (effect, stage) in effects.iter().zip(list) {
             let length = content_of(effect).map_or(0, |(_, length)| length);
             let kept = matches!(stage, PreparedStep::InPlace);
-            self.apply(effect, stage)?;
+            self.apply(effect, effects, stage)?;
             *established += 1;
             *(if kept {
                 &mut restored.kept
@@ -103,7 +112,8 @@ impl Commit<'_> {
         Ok(restored)
     }
 
-    fn apply(&mut self, effect: &Effect, stage: PreparedStep) -> Result<()> {
+    /// Establishes one of `effects`.
+    fn apply(&mut self, effect: &Effect, effects: &[Effect], stage: PreparedStep) -> Result<()> {
         let path = effect.path();
         let before = self.undo.look(path);
         let content = Content {
@@ -146,7 +156,9 @@ impl Commit<'_> {
             Effect::MakeDir { mode, time, .. } => {
                 let before = before.as_ref();
                 self.names.extend(before.is_none().then(|| path.clone()));
-                self.directories.make(path, *mode, before, &mut self.undo)?;
+                let list = |list: &[u8]| attribute(effects, path, list);
+                self.directories
+                    .make(path, *mode, before, &list, &mut self.undo)?;
                 if is_explicit(*time) {
                     self.directories.date(path, *time);
                 }
@@ -181,6 +193,12 @@ impl Commit<'_> {
                     chmod(path, *mode)
                 }
             },
+            // A directory that already has this list may lose its set-group-ID bit if it is set.
+            Effect::Attribute { name, value, .. }
+                if name == ACCESS_LIST && attributes::value(path, name).as_ref() == Ok(value) =>
+            {
+                Ok(())
+            }
             Effect::Attribute { name, value, .. } => {
                 self.undo.attribute(path, name)?;
                 set_attribute(path, name, value.as_deref())

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::fs::{self, DirBuilder, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 
-use super::files::{chmod, remove_list, set_times};
+use super::files::{chmod, set_times};
 use super::undo::{Before, Undo};
 use super::{RestoreError, Result};
 use crate::model::outcome::Time;
 use crate::model::path::FilePath;
-use crate::world::attributes::{ACCESS_LIST, DEFAULT_LIST};
+use crate::world::attributes::{self, ACCESS_LIST, DEFAULT_LIST};
 
 /// Permissions that the owner needs to create a name in a directory.
 const OPEN: u32 = 0o700;
@@ -28,12 +28,16 @@ pub(super) struct Directories {
 }
 
 impl Directories {
-    /// Makes a directory, or gives an existing one these permissions.
-    pub(super) fn make(
+    /// Makes a directory, or gives an existing one these permissions. `list` returns an access list
+    /// that it is to have: a list that it got from its parent stays if it is this one. Each change
+    /// of the access list or the permissions takes the set-group-ID bit away if this user is not in
+    /// the group.
+    pub(super) fn make<'l>(
         &mut self,
         path: &FilePath,
         mode: u32,
         before: Option<&Metadata>,
+        list: &dyn Fn(&[u8]) -> Option<&'l [u8]>,
         undo: &mut Undo<'_>,
     ) -> Result<()> {
         match DirBuilder::new().mode((mode | OPEN) & 0o777).create(path) {
@@ -43,8 +47,12 @@ impl Directories {
                 _ => return Err(RestoreError::io("create", path)(error)),
             },
         }
-        for list in [ACCESS_LIST, DEFAULT_LIST] {
-            remove_list(path, list).map_err(RestoreError::io("set the permissions of", path))?;
+        for name in [ACCESS_LIST, DEFAULT_LIST] {
+            let error = |error| RestoreError::io("set the permissions of", path)(error);
+            let inherited = attributes::value(path, name).map_err(error)?;
+            if inherited.is_some() && inherited.as_deref() != list(name) {
+                rustix::fs::lremovexattr(path.as_path(), name).map_err(error)?;
+            }
         }
         let found = fs::symlink_metadata(path).map_err(RestoreError::io("look at", path))?;
         // The inherited bit depends on the parent, and the kernel may refuse to set it again.
@@ -71,7 +79,7 @@ impl Directories {
     /// Sets the permissions of a directory, with all rights of its owner for now.
     fn open(&mut self, path: &FilePath, mode: u32, found: &Metadata) -> Result<()> {
         if found.mode() & 0o7777 != mode | OPEN {
-            chmod(path, mode | OPEN)?;
+            set_mode(path, mode | OPEN)?;
         }
         if mode & OPEN == OPEN {
             self.modes.remove(path);
@@ -102,7 +110,7 @@ impl Directories {
         // Subdirectories come before their parent, which may have to be searched.
         for (path, mode) in self.modes.iter().rev() {
             if is_dir(path) {
-                chmod(path, *mode)?;
+                set_mode(path, *mode)?;
             }
         }
         Ok(())
@@ -117,6 +125,18 @@ impl Directories {
             }
         }
     }
+}
+
+/// Sets the permissions of a directory. The kernel leaves the set-group-ID bit out, without an
+/// error, for a user who is not in the group.
+fn set_mode(path: &FilePath, mode: u32) -> Result<()> {
+    chmod(path, mode)?;
+    let is_set = || fs::symlink_metadata(path).is_ok_and(|found| found.mode() & SET_GID != 0);
+    if mode & SET_GID != 0 && !is_set() {
+        let error = std::io::Error::from_raw_os_error(libc::EPERM);
+        return Err(RestoreError::io("set the permissions of", path)(error));
+    }
+    Ok(())
 }
 
 fn is_dir(path: &FilePath) -> bool {

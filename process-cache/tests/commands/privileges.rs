@@ -475,3 +475,43 @@ fn a_moved_file_keeps_its_group_where_directories_pass_on_theirs() {
         }
     }
 }
+
+#[test]
+fn a_directory_with_a_list_keeps_the_group_bit_of_a_group_that_is_not_the_users() {
+    let Some(ordinary) = Ordinary::new("mkdir d; chgrp 5 d; chmod 2777 d") else {
+        return;
+    };
+    let dir = ordinary.sandbox.path("d");
+    // All rights for everybody, and for user 7.
+    let mut list = vec![2, 0, 0, 0];
+    for (tag, id) in [
+        (1, u32::MAX),
+        (2, 7),
+        (4, u32::MAX),
+        (16, u32::MAX),
+        (32, u32::MAX),
+    ] {
+        list.extend([tag, 0, 7, 0]);
+        list.extend(id.to_le_bytes());
+    }
+    let none = rustix::fs::XattrFlags::empty();
+    if let Err(error) = rustix::fs::setxattr(&dir, "system.posix_acl_default", &list, none) {
+        eprintln!("skipped: no access list can be set here: {error}");
+        return;
+    }
+    let command = ["mkdir", "d/m"];
+    let plain = ordinary.run(&command);
+    assert!(plain.status.success(), "{plain:?}");
+    for round in 0..2 {
+        fs::remove_dir(dir.join("m")).expect("removed");
+        let run = ordinary.cached(&[], &command);
+        let mode = fs::metadata(dir.join("m")).expect("made").mode();
+        assert_eq!(mode & 0o7777, 0o2777, "round {round}");
+        assert_eq!(
+            run.err.contains("pcache: skipped"),
+            round == 1,
+            "{}",
+            run.err
+        );
+    }
+}
