@@ -83,7 +83,8 @@ pub fn page() -> String {
          \n\
          The columns say what counts, if the program is called without options:\n\
          \n\
-         - **times**: *none* (file times and inode numbers do not count), *order* (times are only \
+         - **times**: *none* (file times and inode numbers do not count, nor does \
+           the size of a file that is only appended to), *order* (times are only \
            compared with each other), *modified* (modification times count exactly, inode numbers \
            do not), *all* (everything that `stat` shows counts exactly).\n\
          - **clock, chance**: *free* (clocks and randomness only name temporary files), *clock \

@@ -89,6 +89,9 @@ pub struct Policy {
     pub ignores_nesting: bool,
     /// Whether it sets file times from its arguments, and shows none.
     pub sets_given_times: bool,
+    /// Whether it runs code of the project, which may use what it learns of a file to which it
+    /// appends.
+    pub runs_own_code: bool,
 }
 
 impl Policy {
@@ -118,6 +121,7 @@ impl Policy {
         streams: Streams::Observed,
         ignores_nesting: false,
         sets_given_times: false,
+        runs_own_code: false,
     };
 
     const fn time(time: TimeUse) -> Self {

@@ -151,6 +151,8 @@ pub(super) fn rustc(_: &Arguments<'_>) -> Policy {
         running_clock: true,
         random: false,
         reads_own_statistics: true,
+        // Procedural macros.
+        runs_own_code: true,
         ..Policy::tool(TimeUse::None)
     }
 }
@@ -178,6 +180,7 @@ pub(super) fn awk(_: &Arguments<'_>) -> Policy {
 
 pub(super) fn conftest(_: &Arguments<'_>) -> Policy {
     Policy {
+        runs_own_code: true,
         sets_given_times: true,
         ..Policy::tool(TimeUse::None)
     }

@@ -165,3 +165,9 @@ fn a_new_file_that_gets_its_first_name_back_is_skipped() {
     let calls = "open,n,wct write,3,x link,n,m unlink,n rename,m,n";
     assert!(check_states(&[":"], calls));
 }
+
+#[test]
+fn the_size_of_a_file_that_a_program_of_the_project_appends_to_counts() {
+    assert!(check_states(&CONTENTS, "open,a,wca fstat,3"));
+    assert!(check_states(&CONTENTS, "open,a,wca end,3 write,3,x"));
+}

@@ -457,10 +457,11 @@ impl Session {
     }
 
     /// Whether the size of a file is irrelevant to a unit that appends to it. Libraries of some
-    /// languages seek to the end and report that position.
+    /// languages seek to the end and report that position, and C libraries query the metadata.
     fn appends_blindly(&mut self, unit: UnitId) -> bool {
         let policy = &self.unit(unit).policy;
-        matches!(policy.scripts, Scripts::Bash | Scripts::Shell) || policy.time == TimeUse::None
+        let is_shell = matches!(policy.scripts, Scripts::Bash | Scripts::Shell);
+        is_shell || policy.time == TimeUse::None && !policy.runs_own_code
     }
 
     /// Notes that the unit was permitted to write to a file.
