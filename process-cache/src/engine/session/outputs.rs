@@ -3,6 +3,8 @@
 //! A name is *unsettled* from a change by the session until its state is read. A settled name is
 //! found in another state only if an outsider changed it, or if a write is in flight.
 
+use std::cell::Cell;
+
 use ptrace_async::event::Tid;
 use rustc_hash::FxHashMap;
 use rustix::fs::{FileType, Stat};
@@ -123,12 +125,22 @@ pub(crate) struct Outputs {
     in_flight: Vec<(Tid, FilePath)>,
     /// Closes of these files.
     pub(crate) watch: WriteWatch,
+    /// Open files that were chosen to be compared.
+    compared: Cell<usize>,
 }
 
 impl Outputs {
     /// Whether no name was changed.
     pub(crate) fn is_empty(&self) -> bool {
         self.left.is_empty()
+    }
+
+    /// Chooses `most` of `count` open files to be compared now: others each time, in turn.
+    pub(crate) fn choose(&self, count: usize, most: usize) -> impl Iterator<Item = usize> {
+        let most = most.min(count);
+        let first = self.compared.get();
+        self.compared.set(first.wrapping_add(most));
+        (first..).take(most).map(move |index| index % count)
     }
 
     /// Returns the state in which a name was left.

@@ -98,7 +98,7 @@ impl Tracer {
             if let Some(call) = making.take() {
                 self.made(tid, &call, &stop);
             }
-            self.settle(tid);
+            self.settle(tid, &stop);
             running = loop {
                 break match stop {
                     Stop::Prehook(tracee) => {

@@ -1,13 +1,18 @@
 //! Looks at a stopped task's outputs before its stop is handled.
 
 use ptrace_async::event::Tid;
+use ptrace_async::runtime::Stop;
 
 use super::Tracer;
 
 impl Tracer {
     /// Handles a stop of a task with all its calls applied: its writes have ended. Looks for
     /// changes by others to the files that it has open for writing.
-    pub(super) fn settle(&self, tid: Tid) {
+    pub(super) fn settle(&self, tid: Tid, stop: &Stop) {
+        let used = match stop {
+            Stop::Prehook(tracee) => Some(tracee.invocation().args[0] as i32),
+            _ => None,
+        };
         let differ = {
             let mut session = self.session.borrow_mut();
             match session.tasks.get(tid) {
@@ -24,7 +29,7 @@ impl Tracer {
                 call.is_some_and(|call| call.pending.is_some())
             });
             match pending {
-                Some(false) => session.changed_in_hand(tid),
+                Some(false) => session.changed_in_hand(tid, used),
                 _ => return,
             }
         };
