@@ -230,6 +230,7 @@ fn establish(
         Time::Set(a, m) => TimeState::Set(*a, *m),
         Time::Kept | Time::WithNames => TimeState::Kept,
     };
+    let gone = matches!(effect, Effect::Remove { .. } | Effect::RemoveDir { .. });
     match effect {
         Effect::Write {
             fresh,
@@ -297,4 +298,5 @@ fn establish(
             change.dated |= *time == Time::Present;
         }
     }
+    change.gone = gone;
 }

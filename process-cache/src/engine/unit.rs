@@ -169,6 +169,8 @@ pub struct Change {
     pub linked_to: Option<FilePath>,
     /// The earlier name, from which it keeps its time.
     pub moved_from: Option<FilePath>,
+    /// Whether the unit removed the name, or moved the file away.
+    pub gone: bool,
 }
 
 impl Change {
@@ -193,6 +195,7 @@ impl Change {
             create_mode: None,
             linked_to: None,
             moved_from: None,
+            gone: false,
         }
     }
 
@@ -212,6 +215,7 @@ impl Change {
         self.linked_to = None;
         self.moved_from = None;
         self.mode_set = false;
+        self.gone = false;
         self.time = time;
     }
 
@@ -326,8 +330,13 @@ impl Change {
                 attributes.push(name.clone());
             }
         }
+        let gone = match other.last >= self.last {
+            true => other.gone,
+            false => self.gone,
+        };
         *self = Self {
             moved_from,
+            gone,
             begun: self.begun.min(other.begun),
             content: min(self.content, other.content),
             meta: min(self.meta, other.meta),

@@ -14,6 +14,16 @@ use crate::world::locate::{is_directory, is_link, is_regular};
 use ptrace_async::event::{AttributeChange, FileRef, PathRef, TimeChange};
 use rustix::fs::Stat;
 
+/// What a name in a moved directory keeps: its time, whether its permissions were set, and the name
+/// that it is a link to.
+type Moved = (TimeState, bool, Option<FilePath>);
+
+/// Whether a name lies in a directory.
+fn is_below(path: &FilePath, directory: &FilePath) -> bool {
+    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
+    rest.is_some_and(|rest| rest.first() == Some(&b'/'))
+}
+
 impl Session {
     /// Records that an extended attribute was set or removed.
     pub(super) fn set_attribute(
@@ -108,7 +118,8 @@ impl Session {
             }
             self.outputs.watch.removed(path);
             self.expect_kind(unit, path, initial.as_deref());
-            self.remade(unit, path, initial.clone(), TimeState::Present);
+            let change = self.remade(unit, path, initial.clone(), TimeState::Present);
+            change.gone = true;
         }
     }
 
@@ -262,7 +273,8 @@ impl Session {
             None => Some(from.clone()),
         };
         self.outputs.watch.renamed(from, to);
-        self.remade(unit, from, source.clone(), TimeState::Present);
+        let left = self.remade(unit, from, source.clone(), TimeState::Present);
+        left.gone = true;
         let change = self.remade(unit, to, target.clone(), time);
         change.mode_set = true;
         change.linked_to = linked;
@@ -286,36 +298,35 @@ impl Session {
             );
             return;
         }
-        let inside: Vec<(FilePath, Change)> = self
-            .unit(unit)
-            .changes
-            .iter()
-            .filter(|(path, _)| path.starts_with(from.as_path()) && *path != from)
-            .map(|(path, change)| (path.clone(), change.clone()))
+        // Names that are gone already are many if a directory is renamed often.
+        let changes = self.unit(unit).changes.iter_mut();
+        let inside = changes.filter(|(path, change)| !change.gone && is_below(path, from));
+        let inside: Vec<(FilePath, Moved)> = inside
+            .map(|(path, change)| {
+                change.gone = true;
+                let (time, mode_set) = (change.time, change.mode_set);
+                let linked_to = change.linked_to.clone();
+                (path.clone(), (time, mode_set, linked_to))
+            })
             .collect();
         self.outputs.touch_below(from);
         self.outputs.watch.renamed_directory(from, to);
-        self.remade(unit, from, None, TimeState::Present);
+        self.remade(unit, from, None, TimeState::Present).gone = true;
         self.remade(unit, to, target, TimeState::Present);
-        for (path, change) in inside {
-            let Ok(rest) = path.strip_prefix(from.as_path()) else {
+        let moved = |path: &FilePath| {
+            let rest = path.strip_prefix(from.as_path()).ok()?;
+            Some(FilePath::from(to.join(rest)))
+        };
+        for (path, (time, mode_set, linked_to)) in inside {
+            let Some(new) = moved(&path) else {
                 continue;
             };
-            let new = FilePath::from(to.join(rest));
             if rustix::fs::lstat(new.as_path()).is_err() {
                 continue;
             }
-            let linked =
-                change
-                    .linked_to
-                    .clone()
-                    .map(|target| match target.strip_prefix(from.as_path()) {
-                        Ok(rest) => FilePath::from(to.join(rest)),
-                        Err(_) => target,
-                    });
-            let moved = self.remade(unit, &new, None, change.time);
-            moved.mode_set = change.mode_set;
-            moved.linked_to = linked;
+            let change = self.remade(unit, &new, None, time);
+            change.mode_set = mode_set;
+            change.linked_to = linked_to.map(|target| moved(&target).unwrap_or(target));
         }
     }
 

@@ -193,8 +193,10 @@ impl Outputs {
 
     /// Notes that everything below a directory has moved.
     pub(crate) fn touch_below(&mut self, directory: &FilePath) {
-        let below = |path: &&FilePath| path.starts_with(directory.as_path());
-        let paths: Vec<FilePath> = self.left.keys().filter(below).cloned().collect();
+        let there = self.left.iter();
+        let there = there.filter(|(_, left)| left.state.is_some() || left.unsettled);
+        let below = there.filter(|(path, _)| path.starts_with(directory.as_path()));
+        let paths: Vec<FilePath> = below.map(|(path, _)| path.clone()).collect();
         for path in paths {
             self.touch(&path, false, None);
         }
