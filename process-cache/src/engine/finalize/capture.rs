@@ -231,6 +231,13 @@ impl Capture {
                         .push((change.last, Effect::Remove { path: path.clone() }));
                 }
             }
+            // What was made went to another directory than the one at its path.
+            None if !change.gone => {
+                return Err(format!(
+                    "makes {}, which is not there any more, and which it did not remove",
+                    path.display()
+                ));
+            }
             None => {
                 // The name was made and removed, which changed the time of its directory.
                 if let Some(parent) = path.parent() {
