@@ -162,6 +162,9 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> C
             if dice.chance(35) {
                 return through_links(dice);
             }
+            if dice.chance(8) {
+                return there_and_back(dice);
+            }
             let count = dice.weighted(&[(60, 1), (28, 2), (12, 3)]);
             (0..count).map(|_| call(dice, is_root)).collect()
         })
@@ -203,6 +206,25 @@ fn call(dice: &mut Dice, is_root: bool) -> String {
         .replace("{a}", NAMES[first])
         .replace("{b}", NAMES[second])
         .replace("{n}", &dice.range(1, 9).to_string())
+}
+
+/// Calls by which a file gets another name, loses its own, and gets that back.
+fn there_and_back(dice: &mut Dice) -> Vec<String> {
+    let back = *dice.pick(&["rename {b} {a}", "link {b} {a}"]);
+    let change = *dice.pick(&[
+        "append {a} more",
+        "append {b} more",
+        "chmod {b} 640",
+        "size {a}",
+    ]);
+    let calls = match dice.chance(50) {
+        true => ["link {a} {b}", "unlink {a}", back, change],
+        false => ["link {a} {b}", "unlink {a}", change, back],
+    };
+    let [a, b] = [NAMES[0], NAMES[1]];
+    calls
+        .map(|call| call.replace("{a}", a).replace("{b}", b))
+        .into()
 }
 
 /// Calls on names behind a link, which is often made first.
@@ -252,6 +274,12 @@ fn states(dice: &mut Dice, is_root: bool) -> Vec<Edit> {
         if dice.chance(60) {
             edits.push(Edit::Symlink("work/l".into(), link_target(dice).into()));
         }
+    }
+    if is_root && dice.chance(20) {
+        // New names get the directory's group, and moved ones keep their own.
+        let mode = *dice.pick(&[0o755, 0o2755]);
+        edits.push(Edit::Own("work/d".into(), 0, dice.below(3) as u32));
+        edits.push(Edit::Chmod("work/d".into(), mode));
     }
     for &name in CHANGED {
         if dice.chance(70) {

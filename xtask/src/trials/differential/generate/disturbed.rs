@@ -51,6 +51,13 @@ const STATEMENTS: &[&str] = &[
     "perl -pi -e 's/e/{w}/' {o}",
 ];
 
+/// Statements whose working directory somebody else may move at a gate.
+const STANDING: &[&str] = &[
+    "(cd work && perl ../lib/gate ../{g}; cp ../{i} k; cat k)",
+    "(cd work && perl ../lib/gate ../{g}; cat a b c > k 2> /dev/null; ls)",
+    "(cd out && perl ../lib/gate ../{g}; cat ../{i} > k; sort k)",
+];
+
 /// Statements that try to get locks which others may hold.
 const LOCKS: &[&str] = &[
     "perl lib/lock {l} > {o}",
@@ -374,6 +381,7 @@ impl Author<'_> {
             Trouble::Disks => DISK,
             Trouble::Places => PLACES,
             Trouble::Signals => SIGNALLED,
+            Trouble::Outsiders if dice.chance(25) => STANDING,
             _ => STATEMENTS,
         };
         let template = if dice.chance(60) {
@@ -496,7 +504,7 @@ fn outsider(dice: &mut Dice, project: &Project, tools: Tools) -> Act {
     };
     let other = (*dice.pick(FILES)).to_owned();
     let by_hand = || vec!["by somebody else\n".to_owned(), "more\n".to_owned()];
-    Act::Edit(match dice.below(15) {
+    Act::Edit(match dice.below(19) {
         0..3 => Edit::Write(path, by_hand()),
         3..5 => Edit::Replace(path, by_hand()),
         5 => Edit::Append(path, "appended\n".into()),
@@ -509,6 +517,7 @@ fn outsider(dice: &mut Dice, project: &Project, tools: Tools) -> Act {
         12 => Edit::Symlink(path, (*dice.pick(&["../src/s0.txt", "nowhere"])).into()),
         13 if tools.python => return Act::Map(path),
         13 => Edit::Install("lib/prog".into(), (*dice.pick(PROGRAMS)).into()),
+        14..18 => Edit::Swap("work".into(), "out".into()),
         _ => Edit::Attribute(path, "user.other".into(), Some("31".into())),
     })
 }

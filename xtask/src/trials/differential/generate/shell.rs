@@ -29,6 +29,7 @@ const EFFECTS: &[&str] = &[
     "mkdir -p work/d/e/f; echo {w} > work/d/e/f/g",
     "rm -f work/d/e/f/g; rmdir work/d/e/f",
     "mv work/d work/moved{n} 2>&1",
+    "(mkdir work/in; cd work/in && mv ../in ../in{n} && mkdir ../in; cp ../../{i} f; cat f)",
     "ln -sfn ../src work/dirlink; cat work/dirlink/s0.txt",
     "ln -f {i} work/hard.txt",
     "ln -sf \"$PWD\"/{i} work/soft.txt; cat work/soft.txt",
