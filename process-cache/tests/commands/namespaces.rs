@@ -126,3 +126,15 @@ fn programs_beside_a_namespace_are_skipped() {
     assert_eq!(second.unit("sort one/f").result, "hit");
     assert_eq!(second.unit("sort f").result, "not_stored");
 }
+
+#[test]
+fn the_reason_of_a_command_names_the_namespaces_below_it() {
+    let command = "unshare -r sort f; echo over";
+    let sandbox = Sandbox::new(SETUP);
+    if !sandbox.plain("unshare -r sort f").status.success() {
+        eprintln!("skipped: there are no user namespaces here");
+        return;
+    }
+    let run = sandbox.cached(command);
+    run.assert_uncacheable("sort runs in other namespaces");
+}

@@ -212,11 +212,15 @@ impl Session {
             .iter()
             .any(|inherited| inherited.file == file.id)
         {
-            self.wrote_unseen(
-                unit,
-                file,
-                "writes to a descriptor that it got in some other way",
+            // A unit without a key has no list of what it inherited, for a reason of its own.
+            let of_unit = self.unit(unit);
+            let doubt = of_unit.uncacheable_reasons.first();
+            let doubt = doubt.filter(|_| of_unit.key.is_none());
+            let reason = doubt.map_or_else(
+                || "writes to a descriptor that it got in some other way".to_owned(),
+                |doubt| doubt.reason.clone(),
             );
+            self.wrote_unseen(unit, file, &reason);
             return;
         }
         let bytes = match source {
