@@ -142,6 +142,8 @@ ops! {
     TryInTurn = "try",
     /// A state of such an object, observed.
     Look = "look",
+    /// A task of an executor was cancelled: before its first poll, or after that.
+    Cancel = "cancellation",
 }
 
 impl Op {
@@ -160,7 +162,7 @@ impl Op {
     /// Whether it is an operation on an object of an executor.
     #[inline]
     pub const fn is_on_object(self) -> bool {
-        self as u8 >= Op::Poll as u8 && self as u8 <= Op::Look as u8
+        self as u8 >= Op::Poll as u8 && self as u8 <= Op::Cancel as u8
     }
 
     /// Whether a replay gives its outcome at any time, and not in the order of the thread's other

@@ -16,12 +16,12 @@
 //! result is a number, and is never used as an address.
 
 use std::cell::Cell;
-use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::{Instant, SystemTime};
 
 use crate::platform::apart::apart;
+use crate::platform::segments;
 
 /// The position of a call in the code and on the stack.
 #[derive(Debug, Clone, Copy)]
@@ -151,9 +151,9 @@ fn look_at_both() -> Option<[Call; 2]> {
 
 /// Finds out where the program's code is, and how `std` reads clocks.
 pub(super) fn learn() {
-    if let Some((start, length)) = code() {
-        CODE[0].store(start, Relaxed);
-        CODE[1].store(length, Relaxed);
+    if let Some(code) = segments::of_program(libc::PF_X) {
+        CODE[0].store(code.start, Relaxed);
+        CODE[1].store(code.len(), Relaxed);
     }
     let Some([first, second]) = look_at_both() else {
         return;
@@ -211,34 +211,6 @@ fn look(read: fn()) -> Option<Call> {
     apart(read);
     LOOKING.store(false, Relaxed);
     SEEN.take()
-}
-
-/// The first address of the program's code, and its length.
-fn code() -> Option<(usize, usize)> {
-    unsafe extern "C" fn first(
-        info: *mut libc::dl_phdr_info,
-        _: libc::size_t,
-        found: *mut c_void,
-    ) -> libc::c_int {
-        // SAFETY: the C library passes a structure, and `code` its place for the result.
-        let (info, found) = unsafe { (&*info, &mut *found.cast::<Option<(usize, usize)>>()) };
-        // SAFETY: the structure says where the headers are, and how many.
-        let headers =
-            unsafe { std::slice::from_raw_parts(info.dlpi_phdr, usize::from(info.dlpi_phnum)) };
-        let code = headers
-            .iter()
-            .find(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
-        *found = code.map(|header| {
-            let start = (info.dlpi_addr as usize).wrapping_add(header.p_vaddr as usize);
-            (start, header.p_memsz as usize)
-        });
-        // The program comes first; no others are needed.
-        1
-    }
-    let mut found: Option<(usize, usize)> = None;
-    // SAFETY: the function takes what it is passed, and the place for the result is there.
-    unsafe { libc::dl_iterate_phdr(Some(first), (&raw mut found).cast()) };
-    found
 }
 
 #[cfg(test)]

@@ -16,12 +16,20 @@
 
 use std::cell::Cell;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use rr_channel_log::Op;
 
 use crate::engine::fork;
+use crate::engine::objects;
 use crate::engine::pool::{self, Kept, Pool, is_on};
+use crate::engine::replay;
 use crate::engine::seats;
 use crate::engine::session::{Session, session};
+use crate::platform::clock;
 use crate::platform::lock::lock;
 
 /// Runs its argument, and what the calling thread would do otherwise, at the same time.
@@ -148,13 +156,84 @@ pub fn thread_limit(limit: usize) -> usize {
     }
 }
 
-/// A task of an executor; nothing where none [has a name](crate::engine::pool::is_on).
-pub struct Task(Option<Box<Polled>>);
+/// A task of an executor; nothing where none [has a name](crate::engine::pool::is_on). Its clones
+/// are the same task.
+///
+/// **Cancellation.** Where an executor drops a task that has not completed, the task's own log says
+/// so. In a replay, a request to do that is only noted until that event is the task's next.
+#[derive(Clone)]
+pub struct Task(Option<Arc<Polled>>);
 
 struct Polled {
     task: Arc<pool::Task>,
     state: Mutex<State>,
     kept: Kept,
+    /// Whether it was performed.
+    has_begun: AtomicBool,
+    /// In a replay: whether somebody asked for it to be cancelled, and whether that is its next
+    /// event.
+    is_asked: AtomicBool,
+    is_due: AtomicBool,
+    /// In a replay: the tasks among which it counts while it has more to do.
+    among: OnceLock<Tasks>,
+    counts: AtomicBool,
+}
+
+/// The tasks of an executor. When it ends, it drops those that have not completed; in a replay not
+/// before they have done what they did in the recorded run.
+#[derive(Debug, Clone, Default)]
+pub struct Tasks(Arc<AtomicUsize>);
+
+impl Tasks {
+    /// No tasks.
+    pub fn new() -> Tasks {
+        Tasks::default()
+    }
+
+    /// Begins to wait, at the executor's end, for what its tasks have to do.
+    pub fn run_on(&self) -> RunOn {
+        RunOn {
+            tasks: self.clone(),
+            steps: None,
+            since: clock::now(),
+        }
+    }
+}
+
+/// See [`Tasks::run_on`].
+#[derive(Debug)]
+pub struct RunOn {
+    tasks: Tasks,
+    /// The events of the process so far, and when the last one was seen.
+    steps: Option<u64>,
+    since: Instant,
+}
+
+/// How long the last tasks of an executor may do nothing that is recorded.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+impl RunOn {
+    /// Whether the tasks have more to do, and go on.
+    pub fn goes_on(&mut self) -> bool {
+        let Session::Replay(engine) = session() else {
+            return false;
+        };
+        if self.tasks.0.load(SeqCst) == 0 || fork::is_fork() {
+            return false;
+        }
+        let steps = Some(engine.steps());
+        if steps != self.steps {
+            (self.steps, self.since) = (steps, clock::now());
+        }
+        clock::elapsed(self.since) < PATIENCE
+    }
+
+    /// Waits until they do not.
+    pub fn wait(mut self) {
+        while self.goes_on() {
+            thread::sleep(Duration::from_millis(1));
+        }
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,11 +261,21 @@ impl Task {
         if !is_on() || NAMELESS.get() {
             return Task(None);
         }
-        Task(Some(Box::new(Polled {
+        Task(Some(Arc::new(Polled {
             task: Arc::new(pool::Task::next()),
             state: Mutex::new(State::Idle),
             kept: Kept::default(),
+            has_begun: AtomicBool::new(false),
+            is_asked: AtomicBool::new(false),
+            is_due: AtomicBool::new(false),
+            among: OnceLock::new(),
+            counts: AtomicBool::new(false),
         })))
+    }
+
+    /// One without a name.
+    pub const fn nameless() -> Task {
+        Task(None)
     }
 
     /// Runs `f` as the task, if that has not [ended](Task::end).
@@ -196,9 +285,82 @@ impl Task {
                 let _idle = Idle(polled);
                 // Threads and tasks that it spawns belong to it.
                 let _set = Set::to(&NAMELESS, false);
-                pool::perform_part(&polled.task, Some(&polled.kept), f)
+                polled.has_begun.store(true, SeqCst);
+                pool::perform_part(&polled.task, Some(&polled.kept), || {
+                    let result = f();
+                    polled.look_ahead();
+                    result
+                })
             }
             _ => f(),
+        }
+    }
+
+    /// It is one of these tasks.
+    pub fn join(&self, tasks: &Tasks) {
+        if let Some(polled) = self.replayed()
+            && polled.among.set(tasks.clone()).is_ok()
+        {
+            polled.count(true);
+        }
+    }
+
+    /// Somebody asks for it to be cancelled. Whether it is to be cancelled now.
+    pub fn ask(&self) -> bool {
+        let Some(polled) = self.replayed() else {
+            return true;
+        };
+        polled.is_asked.store(true, SeqCst);
+        Task::is_next(polled)
+    }
+
+    /// Whether its cancellation is its next event, in a replay, and was asked for. Where nothing is
+    /// replayed, the executor itself knows what was asked for.
+    pub fn must_end(&self) -> bool {
+        self.replayed()
+            .is_some_and(|polled| polled.is_asked.load(SeqCst) && Task::is_next(polled))
+    }
+
+    /// Whether it must not be polled, in a replay, as it was cancelled before its first poll.
+    pub fn is_due_unbegun(&self) -> bool {
+        self.replayed()
+            .is_some_and(|polled| !polled.has_begun.load(SeqCst) && Task::is_next(polled))
+    }
+
+    /// Whether its cancellation is its next event, in a replay.
+    pub fn is_due(&self) -> bool {
+        self.replayed().is_some_and(Task::is_next)
+    }
+
+    fn replayed(&self) -> Option<&Polled> {
+        match session() {
+            Session::Replay(_) if !fork::is_fork() => self.0.as_deref(),
+            _ => None,
+        }
+    }
+
+    /// Whether the cancellation of the task is its next event.
+    fn is_next(polled: &Polled) -> bool {
+        if !polled.has_begun.load(SeqCst) {
+            // Nobody begins it meanwhile.
+            let state = lock(&polled.state);
+            if *state == State::Idle && !polled.has_begun.load(SeqCst) {
+                pool::perform_part(&polled.task, Some(&polled.kept), || polled.look_ahead());
+            }
+        }
+        polled.is_due.load(SeqCst)
+    }
+
+    /// The executor cancels it: its future is about to be dropped.
+    pub fn cancel(&self) {
+        if let Some(polled) = &self.0
+            && polled.go(State::Running)
+        {
+            let _idle = Idle(polled);
+            let has_begun = polled.has_begun.load(SeqCst);
+            pool::perform_part(&polled.task, Some(&polled.kept), || {
+                objects::cancelled(has_begun);
+            });
         }
     }
 
@@ -207,6 +369,7 @@ impl Task {
         if let Some(polled) = &self.0
             && polled.go(State::Ended)
         {
+            polled.count(false);
             let kept = lock(&polled.kept).take();
             if let Some(kept) = kept {
                 pool::perform(&polled.task, || crate::engine::context::resume(kept));
@@ -222,6 +385,33 @@ impl Drop for Task {
 }
 
 impl Polled {
+    /// Notes whether its cancellation is its next event, in a replay; the calling thread performs
+    /// it.
+    fn look_ahead(&self) {
+        if let Session::Replay(_) = session() {
+            let next = replay::next_event();
+            let is_due = next.is_some_and(|event| event.op == Op::Cancel);
+            self.is_due.store(is_due, SeqCst);
+            self.count(next.is_some() && !is_due);
+        }
+    }
+
+    /// It has more to do, or has not.
+    fn count(&self, has_more: bool) {
+        let Some(Tasks(count)) = self.among.get() else {
+            return;
+        };
+        match (self.counts.swap(has_more, SeqCst), has_more) {
+            (false, true) => {
+                count.fetch_add(1, SeqCst);
+            }
+            (true, false) => {
+                count.fetch_sub(1, SeqCst);
+            }
+            _ => {}
+        }
+    }
+
     /// From idle to `state`; `false` if it is not idle.
     fn go(&self, state: State) -> bool {
         let mut now = lock(&self.state);

@@ -6,6 +6,7 @@
 
 pub mod allocator;
 pub mod chaos;
+mod choices;
 #[cfg(interposes_system_calls)]
 mod clock;
 #[cfg(interposes_system_calls)]
@@ -21,6 +22,7 @@ mod interpose;
 mod interpose;
 #[cfg(interposes)]
 mod interpose_processes;
+mod notifications;
 pub mod object_names;
 pub mod objects;
 pub mod order;
@@ -38,3 +40,4 @@ mod system_calls;
 #[cfg(not(interposes_system_calls))]
 #[path = "system_calls_off.rs"]
 mod system_calls;
+mod timers;

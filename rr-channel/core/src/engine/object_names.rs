@@ -2,7 +2,12 @@
 //!
 //! Each thread or task names the objects that it makes, in the order in which it makes them.
 
+use std::ops::Range;
+use std::sync::OnceLock;
+
 use rr_channel_log::identity::{ChannelId, ThreadId};
+
+use crate::platform::segments;
 
 /// Objects that have different names, of those that one thread or task makes. There are many, and
 /// most are gone soon.
@@ -81,6 +86,24 @@ impl ObjectNames {
         }
     }
 }
+
+/// The name of an object in a `static`, which has the same place in each run of the program; `None`
+/// if it is elsewhere. Objects whose places have the same remainder have the same name.
+pub fn name_of_static(address: usize) -> Option<ChannelId> {
+    static STATICS: OnceLock<Range<usize>> = OnceLock::new();
+    const PF_W: u32 = 2;
+    let statics = STATICS.get_or_init(|| segments::of_program(PF_W).unwrap_or_default());
+    statics.contains(&address).then(|| ChannelId {
+        creator: STATIC,
+        number: ChannelId::FIRST_OBJECT + ((address - statics.start) >> 3) as u32 % PLACES,
+    })
+}
+
+/// The number of different names of objects in statics.
+const PLACES: u32 = 8192;
+
+/// The number of a thread that there is not, and that names objects in statics.
+const STATIC: ThreadId = ThreadId(ThreadId::LIMIT - 2);
 
 #[cfg(test)]
 mod tests {

@@ -21,10 +21,9 @@
 use std::cell::Cell;
 use std::fmt;
 use std::future::poll_fn;
-use std::hash::{BuildHasher as _, RandomState};
 use std::pin::pin;
-use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::Ordering::{Relaxed, SeqCst};
+use std::sync::atomic::{AtomicU8, AtomicU64, AtomicUsize};
 use std::task::{Context, Poll, Waker};
 
 use rr_channel_log::identity::ThreadId;
@@ -34,13 +33,16 @@ use crate::engine::chaos;
 use crate::engine::context;
 use crate::engine::executor;
 use crate::engine::fork;
-use crate::engine::object_names::ObjectNames;
+use crate::engine::object_names::{self, ObjectNames};
 use crate::engine::order::{Order, Word};
 use crate::engine::pool;
 use crate::engine::replay::{self, Engine, PollTurn, Turn};
 use crate::engine::session::{Session, session};
-use crate::engine::signal::{LastSignal, Signal};
 use crate::platform::spin_lock::SpinLock;
+
+pub use crate::engine::choices::choose;
+pub use crate::engine::notifications::{Notice, Notified};
+pub use crate::engine::timers::Timer;
 
 /// The things that a poll found ready.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -94,12 +96,12 @@ impl Pended {
         (id << 40 | (logged & ((1 << 40) - 1))) + 1
     }
 
-    fn set(&self) {
+    pub(super) fn set(&self) {
         self.place.store(Pended::here(), Relaxed);
     }
 
     /// The operation, which is ready now.
-    fn op(&self) -> Op {
+    pub(super) fn op(&self) -> Op {
         let last = self.place.load(Relaxed);
         if last != 0 && last == Pended::here() {
             Op::PollAgain
@@ -109,14 +111,14 @@ impl Pended {
     }
 
     /// Which of several operations on the object it is.
-    fn number(&self) -> u32 {
+    pub(super) fn number(&self) -> u32 {
         self.begun.load(Relaxed) as u32
     }
 }
 
 /// One of several operations that a task may poll on an object at the same time.
 #[derive(Debug, Default)]
-pub struct Operation(Pended);
+pub struct Operation(pub(super) Pended);
 
 impl Operation {
     /// It has not begun yet.
@@ -125,7 +127,7 @@ impl Operation {
     }
 
     /// It is polled on this object.
-    fn begin(&self, order: &Order) -> &Pended {
+    pub(super) fn begin(&self, order: &Order) -> &Pended {
         let pended = &self.0;
         if pended.object.load(Relaxed) == 0
             && let Some((thread, number)) =
@@ -160,12 +162,19 @@ thread_local! {
 
 /// An object that tasks wait for.
 pub struct Object {
-    order: Order,
+    pub(super) order: Order,
     is_recorded: bool,
     /// Held while something gets its place among others.
     places: SpinLock<()>,
-    pended: Pended,
+    pub(super) pended: Pended,
+    /// Whether it was closed, and whether nobody receives from it any more.
+    closed: AtomicU8,
 }
+
+/// The states of an object that can be closed.
+const OPEN: u8 = 0;
+const CLOSED: u8 = 1;
+const GONE: u8 = 2;
 
 impl fmt::Debug for Object {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -186,6 +195,7 @@ impl Object {
             is_recorded,
             places: SpinLock::new(()),
             pended: Pended::new(),
+            closed: AtomicU8::new(OPEN),
         }
     }
 
@@ -220,7 +230,7 @@ impl Object {
     }
 
     /// The mode in which the calling thread uses it now.
-    fn mode(&self) -> Mode {
+    pub(super) fn mode(&self) -> Mode {
         if !self.is_recorded {
             return Mode::Off;
         }
@@ -237,10 +247,16 @@ impl Object {
         if fork::is_fork() || executor::is_serving() {
             return Mode::Off;
         }
+        if self.order.name().is_none()
+            && let Some(name) = object_names::name_of_static(self.order.address())
+        {
+            self.order.learn(name);
+        }
         mode
     }
 
     /// Polls one of several operations: see [`poll`](Object::poll).
+    #[track_caller]
     pub fn poll_one<T>(
         &self,
         operation: &Operation,
@@ -249,17 +265,53 @@ impl Object {
         ready: impl Fn(&T) -> Ready,
         lost: impl FnOnce() -> Option<T>,
     ) -> Poll<T> {
-        let pended = match self.mode() {
+        let pended = self.begin(operation);
+        let which = Which::Operation(pended.number());
+        self.poll_which(which, pended, cx, poll, ready, lost)
+    }
+
+    /// As [`poll_one`](Object::poll_one), of an operation that finds the object closed only after
+    /// [`close`](Object::close), and may succeed before that.
+    #[track_caller]
+    pub fn poll_entry<T>(
+        &self,
+        operation: &Operation,
+        cx: &mut Context<'_>,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        ready: impl Fn(&T) -> Ready,
+        lost: impl FnOnce() -> Option<T>,
+    ) -> Poll<T> {
+        let pended = self.begin(operation);
+        let which = Which::Entry(pended.number());
+        self.poll_which(which, pended, cx, poll, ready, lost)
+    }
+
+    fn begin<'a>(&self, operation: &'a Operation) -> &'a Pended {
+        match self.mode() {
             Mode::Off => &operation.0,
             _ => operation.begin(&self.order),
-        };
-        self.poll(pended, cx, poll, ready, lost)
+        }
     }
 
     /// Polls an operation by `poll`. `ready` says what a result is. In a replay, `lost` makes the
     /// recorded result where the object was closed too early, if there is such a thing.
+    #[track_caller]
     pub fn poll<T>(
         &self,
+        pended: &Pended,
+        cx: &mut Context<'_>,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        ready: impl Fn(&T) -> Ready,
+        lost: impl FnOnce() -> Option<T>,
+    ) -> Poll<T> {
+        let which = Which::Operation(pended.number());
+        self.poll_which(which, pended, cx, poll, ready, lost)
+    }
+
+    #[track_caller]
+    fn poll_which<T>(
+        &self,
+        which: Which,
         pended: &Pended,
         cx: &mut Context<'_>,
         mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
@@ -278,22 +330,26 @@ impl Object {
                     (Poll::Ready(value), None) => {
                         self.log(pended.op(), pended.number(), ready(value));
                     }
-                    (Poll::Pending, _) => pended.set(),
+                    (Poll::Pending, _) => {
+                        if is_attempt(Some(cx.waker())) {
+                            self.look_at(Op::TryInTurn, 0);
+                        }
+                        pended.set();
+                    }
                 }
                 polled
             }
-            Mode::Replay(engine) => self.replay(
-                engine,
-                Which::Operation(pended.number()),
-                cx,
-                &mut poll,
-                &ready,
-                lost,
-            ),
+            Mode::Replay(engine) => {
+                if is_attempt(Some(cx.waker())) && engine.recall_failure(&self.order).is_some() {
+                    return Poll::Pending;
+                }
+                self.replay(engine, which, cx, &mut poll, &ready, lost)
+            }
         }
     }
 
-    fn replay<T>(
+    #[track_caller]
+    pub(super) fn replay<T>(
         &self,
         engine: &Engine,
         which: Which,
@@ -303,10 +359,26 @@ impl Object {
         lost: impl FnOnce() -> Option<T>,
     ) -> Poll<T> {
         let number = match which {
-            Which::Operation(number) => number,
+            Which::Operation(number) | Which::Entry(number) => number,
             Which::Timer => 0,
         };
-        let event = match engine.poll_turn(&self.order, number, cx.waker()) {
+        let is_attempt = is_attempt(Some(cx.waker()));
+        let mut turn = engine.poll_turn(&self.order, number, cx.waker(), is_attempt);
+        if let PollTurn::Now(event) = turn
+            && event.outcome == Outcome::Disconnected
+            && let Which::Entry(_) = which
+        {
+            let is_closed = || self.closed.load(SeqCst) != OPEN;
+            turn = engine.poll_closed(
+                &self.order,
+                event,
+                number,
+                cx.waker(),
+                is_attempt,
+                is_closed,
+            );
+        }
+        let event = match turn {
             PollTurn::Live => return self.poll_live(engine, number, cx, poll, ready),
             PollTurn::Later => {
                 if which == Which::Timer {
@@ -317,7 +389,7 @@ impl Object {
             PollTurn::Now(event) => event,
         };
         let mut polled = poll(cx);
-        if polled.is_pending() && event.op == Op::Poll {
+        if polled.is_pending() && (event.op == Op::Poll || is_attempt) {
             polled = match engine.wait_until_ready(event, poll) {
                 Some(value) => Poll::Ready(value),
                 None => return self.poll_live(engine, number, cx, poll, ready),
@@ -348,6 +420,7 @@ impl Object {
     }
 
     /// Polls an operation of a thread that is live.
+    #[track_caller]
     fn poll_live<T>(
         &self,
         engine: &Engine,
@@ -363,6 +436,7 @@ impl Object {
         polled
     }
 
+    #[track_caller]
     fn log_live(&self, engine: &Engine, op: Op, number: u32, ready: Ready) {
         match ready {
             Ready::InTurn => engine.taken(op, &self.order),
@@ -370,6 +444,7 @@ impl Object {
         }
     }
 
+    #[track_caller]
     fn log(&self, op: Op, number: u32, ready: Ready) {
         let outcome = match ready {
             Ready::InTurn => return self.order.numbered(op, number),
@@ -428,6 +503,54 @@ impl Object {
     #[track_caller]
     pub fn in_place<T>(&self, step: impl FnOnce() -> T) -> T {
         self.in_turn(|| self.placed(step, |_| true))
+    }
+
+    /// Closes it by `close`, in its turn among the operations that succeed before.
+    #[track_caller]
+    pub fn close(&self, close: impl FnOnce()) {
+        self.in_turn(close);
+        self.has_closed(CLOSED);
+    }
+
+    /// As [`close`](Object::close), by what calls no code of the program, in a place among others.
+    #[track_caller]
+    pub fn close_in_place(&self, close: impl FnOnce()) {
+        self.in_place(close);
+        self.has_closed(CLOSED);
+    }
+
+    /// Closes it by `close`, because nobody receives from it any more. That has no turn.
+    pub fn close_at_end(&self, close: impl FnOnce()) {
+        close();
+        // Values are put into it before or after.
+        let _place = self.places.take();
+        self.has_closed(GONE);
+    }
+
+    fn has_closed(&self, how: u8) {
+        if let Mode::Replay(engine) = self.mode() {
+            self.closed.fetch_max(how, SeqCst);
+            engine.touched(&self.order);
+        }
+    }
+
+    /// Puts a value into it by `put`, which calls no code of the program, in a place among others.
+    /// In a replay, a value that comes when nobody receives any more is dropped, as it was when the
+    /// receiver went.
+    #[track_caller]
+    pub fn put<T>(&self, value: T, put: impl FnOnce(T)) {
+        self.in_place(|| {
+            if !is_replayed() {
+                return put(value);
+            }
+            let place = self.places.take();
+            if self.closed.load(SeqCst) == GONE {
+                drop(place);
+                drop(value);
+            } else {
+                put(value);
+            }
+        });
     }
 
     /// If an operation on the object is recorded now, gives `step`, which is part of it, its place
@@ -501,7 +624,7 @@ impl Object {
                 result
             }
             Mode::Replay(engine) => {
-                if engine.recall_failure(Op::TryInTurn).is_some() {
+                if engine.recall_failure(&self.order).is_some() {
                     return Err(value);
                 }
                 let turn = engine.turn(Op::TryInTurn, &self.order);
@@ -566,9 +689,10 @@ impl Object {
             }
             Mode::Replay(engine) => engine,
         };
-        if let Some(code) = engine.recall_failure(Op::TryInTurn) {
+        if let Some(code) = engine.recall_failure(&self.order) {
             return Err(failure(code));
         }
+        let expected = replay::next_event();
         let turn = engine.turn(Op::TryInTurn, &self.order);
         let waited = poll
             .filter(|_| turn == Turn::Mine)
@@ -576,7 +700,12 @@ impl Object {
         let result = waited.unwrap_or_else(attempt);
         match &result {
             Ok(_) => engine.taken(Op::TryInTurn, &self.order),
-            Err(error) => self.look_at(Op::TryInTurn, code(error)),
+            Err(error) => {
+                if let (Turn::Mine, Some(expected)) = (turn, expected) {
+                    engine.polled_otherwise(expected);
+                }
+                self.look_at(Op::TryInTurn, code(error));
+            }
         }
         result
     }
@@ -592,7 +721,7 @@ impl Object {
                 self.look_at(Op::Look, value);
                 value
             }
-            Mode::Replay(engine) => engine.recall_number(Op::Look).unwrap_or_else(|| {
+            Mode::Replay(engine) => engine.recall_look(&self.order).unwrap_or_else(|| {
                 let value = look();
                 self.look_at(Op::Look, value);
                 value
@@ -601,208 +730,58 @@ impl Object {
     }
 
     #[track_caller]
-    fn look_at(&self, op: Op, value: u64) {
-        context::log(Event {
-            op,
-            channel: None,
-            outcome: Outcome::Value(value),
-        });
-    }
-}
-
-/// A timer, with a name. Tasks make timers again and again, and how often may
-/// depend on what is not recorded. So a timer that is gone leaves its name to the next one.
-#[derive(Debug)]
-pub struct Timer(Object);
-
-impl Default for Timer {
-    fn default() -> Self {
-        Timer::new()
-    }
-}
-
-impl Timer {
-    /// See [`Object::new`].
-    pub fn new() -> Self {
-        if matches!(session(), Session::Off) || fork::is_fork() {
-            return Timer(Object::lazy());
-        }
-        if executor::is_nameless() || executor::is_serving() {
-            return Timer::unrecorded();
-        }
-        let object = Object::lazy();
-        if let Some(name) = context::with_object_names(ObjectNames::next_timer) {
-            object.order.learn(name);
-        }
-        Timer(object)
-    }
-
-    /// See [`Object::unrecorded`].
-    pub const fn unrecorded() -> Self {
-        Timer(Object::unrecorded())
-    }
-
-    /// Polls whether it has elapsed, by `poll`.
-    pub fn poll<T>(
-        &self,
-        cx: &mut Context<'_>,
-        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
-    ) -> Poll<T> {
-        let object = &self.0;
-        if let Mode::Replay(engine) = object.mode() {
-            // A clock that is paused goes on to where the first timer is due, of those that were
-            // polled. A timer that has elapsed stays so.
-            let (ready, lost) = (|_: &T| Ready::Done, || None);
-            return object.replay(engine, Which::Timer, cx, &mut poll, &ready, lost);
-        }
-        object.poll(&object.pended, cx, poll, |_| Ready::Done, || None)
-    }
-}
-
-impl Drop for Timer {
-    fn drop(&mut self) {
-        if let Some(name) = self.0.order.name() {
-            context::with_object_names_of(name.creator, |names| names.drop_timer(name));
-        }
+    pub(super) fn look_at(&self, op: Op, value: u64) {
+        self.order.named(op, 0, Outcome::Value(value));
     }
 }
 
 /// An operation that is polled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Which {
+pub(super) enum Which {
     /// The one of this number, of several on the object.
     Operation(u32),
+    /// As `Operation`; see [`Object::poll_entry`].
+    Entry(u32),
     /// That of a timer.
     Timer,
 }
 
 /// The ways in which a thread uses an object.
-enum Mode {
+pub(super) enum Mode {
     Off,
     Record,
     Replay(&'static Engine),
 }
 
-/// The next action of a task that waits for a notification.
-#[derive(Debug, Clone, Copy)]
-pub enum Notice {
-    /// Look whether it came.
-    Poll,
-    /// Note that it came.
-    Came,
+/// Whether a poll with this waker is an attempt, whose failure the program sees: nothing is woken
+/// by such a waker. Those of `std` and `futures` that do nothing have no data.
+pub(super) fn is_attempt(waker: Option<&Waker>) -> bool {
+    waker.is_none_or(|waker| waker.data().is_null())
 }
 
-/// An object whose tasks are notified.
-#[derive(Debug)]
-pub struct Notified {
-    object: Object,
-    /// While recording: the last notification.
-    last: LastSignal,
-}
-
-impl Default for Notified {
-    fn default() -> Self {
-        Notified::new()
-    }
-}
-
-impl Notified {
-    /// See [`Object::new`].
-    pub fn new() -> Self {
-        Notified {
-            object: Object::new(),
-            last: LastSignal::new(),
+/// The task that the calling thread performs is cancelled, after its first poll or before.
+pub(super) fn cancelled(has_begun: bool) {
+    let cancelled = Event {
+        op: Op::Cancel,
+        channel: None,
+        outcome: Outcome::Value(has_begun.into()),
+    };
+    match session() {
+        Session::Replay(_) if replay::next_event().is_some_and(|next| next.op == Op::Cancel) => {
+            replay::polled();
         }
-    }
-
-    /// See [`Object::lazy`].
-    pub const fn lazy() -> Self {
-        Notified {
-            object: Object::lazy(),
-            last: LastSignal::new(),
-        }
-    }
-
-    /// See [`Object::unrecorded`].
-    pub const fn unrecorded() -> Self {
-        Notified {
-            object: Object::unrecorded(),
-            last: LastSignal::new(),
-        }
-    }
-
-    /// The calling thread is about to notify tasks.
-    pub fn notifies(&self) {
-        match self.object.mode() {
-            Mode::Off => {}
-            Mode::Record => {
-                chaos::point();
-                self.last.set(Signal::next());
-            }
-            Mode::Replay(engine) => {
-                self.last.set(engine.signal());
-            }
-        }
-    }
-
-    /// Polls whether the task was notified, by `poll`. There is no `waker` if it does not wait.
-    pub fn poll(
-        &self,
-        operation: &Operation,
-        waker: Option<&Waker>,
-        mut poll: impl FnMut(Notice) -> Poll<()>,
-    ) -> Poll<()> {
-        let mode = self.object.mode();
-        let pended = match mode {
-            Mode::Off => &operation.0,
-            _ => operation.begin(&self.object.order),
-        };
-        match mode {
-            Mode::Off => poll(Notice::Poll),
-            Mode::Record => {
-                chaos::point();
-                let polled = poll(Notice::Poll);
-                match polled {
-                    Poll::Ready(()) => self.log(pended.op(), pended.number()),
-                    Poll::Pending => pended.set(),
-                }
-                polled
-            }
-            Mode::Replay(engine) => {
-                let waker = waker.unwrap_or(Waker::noop());
-                match engine.poll_notified(&self.object.order, pended.number(), waker) {
-                    PollTurn::Live => {
-                        let polled = poll(Notice::Poll);
-                        if polled.is_ready() {
-                            self.log(Op::PollAgain, pended.number());
-                        }
-                        polled
-                    }
-                    PollTurn::Later => Poll::Pending,
-                    PollTurn::Now(_) => {
-                        let _ = poll(Notice::Came);
-                        replay::polled();
-                        Poll::Ready(())
-                    }
-                }
-            }
-        }
-    }
-
-    fn log(&self, op: Op, number: u32) {
-        let outcome = self.last.get().outcome();
-        self.object.order.named(op, number, outcome);
+        _ => context::log(cancelled),
     }
 }
 
-thread_local! {
-    /// Where the calling thread or task was when it last chose, and how often it chose there.
-    static CHOSEN: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
-}
+/// What the program sees of objects that have no names.
+static ANYTHING: Object = Object::lazy();
 
-/// An input of choices besides the place where they are made: it differs from run to run, and
-/// not from a recording to its replays, as random bytes do.
-static SALT: OnceLock<RandomState> = OnceLock::new();
+/// See [`Object::look`], of an object that has no name.
+#[track_caller]
+pub fn look(look: impl Fn() -> u64) -> u64 {
+    ANYTHING.look(look)
+}
 
 /// Polls whether an attempt can succeed.
 pub type Later<T, E> = fn(&mut Context<'_>) -> Poll<Result<T, E>>;
@@ -836,24 +815,4 @@ pub fn is_on() -> bool {
 /// Whether this process replays.
 pub fn is_replayed() -> bool {
     matches!(session(), Session::Replay(_))
-}
-
-/// A number below `limit`, for a choice that the program leaves to chance: the same one in a replay.
-/// `native` chooses where nothing is recorded.
-pub fn choose(limit: u32, native: impl FnOnce(u32) -> u32) -> u32 {
-    let place = match session() {
-        Session::Off => return native(limit),
-        _ if fork::is_fork() => return native(limit),
-        Session::Record(_) => context::logged(),
-        Session::Replay(_) => replay::position(),
-    };
-    let Some(place) = place else {
-        return native(limit);
-    };
-    let place = u64::from(context::thread_or_last().0) << 40 ^ place;
-    let (last, times) = CHOSEN.try_with(Cell::get).unwrap_or_default();
-    let times = if last == place { times + 1 } else { 0 };
-    let _ = CHOSEN.try_with(|chosen| chosen.set((place, times)));
-    let chosen = SALT.get_or_init(RandomState::new).hash_one((place, times));
-    (chosen % u64::from(limit.max(1))) as u32
 }

@@ -162,6 +162,7 @@ impl Order {
     /// Logs that it is the calling thread's turn, with ticket and name also where the thread had it
     /// last. Others may have theirs at the same time.
     #[cold]
+    #[track_caller]
     pub fn numbered(&self, op: Op, operation: u32) {
         context::log_with(|me| {
             let before = self.count(me.id());
@@ -171,12 +172,14 @@ impl Order {
 
     /// As [`numbered`](Order::numbered), of a turn that was counted after `before`.
     #[cold]
+    #[track_caller]
     pub fn drawn(&self, op: Op, operation: u32, before: Word) {
         context::log_with(|me| of_operation(self.turn(op, before.ticket(), me), operation));
     }
 
     /// Logs an outcome that has no ticket, with a name.
     #[cold]
+    #[track_caller]
     pub fn named(&self, op: Op, operation: u32, outcome: Outcome) {
         context::log_with(|me| {
             let event = Event {
@@ -189,6 +192,7 @@ impl Order {
     }
 
     /// Logs that the calling thread acquired the lock after `before`, in a replay.
+    #[track_caller]
     pub fn log(&self, op: Op, before: Word) {
         context::log_with(|me| self.event(op, before, me));
     }

@@ -118,6 +118,20 @@ unsafe fn fill(buffer: *mut c_void, length: usize, flags: c_uint) -> Result<usiz
     result
 }
 
+/// The length of a draw that nobody else makes: in a replay, whichever thread makes it gets the
+/// recorded bytes.
+const SALT_BYTES: usize = 27;
+
+/// A number that differs from run to run, and not from a recording to its replays.
+pub(crate) fn salt() -> u64 {
+    let mut bytes = [0; SALT_BYTES];
+    // SAFETY: the buffer is that long. Without random bytes it stays as it is.
+    let _ = unsafe { fill(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    let mut salt = [0; 8];
+    salt.copy_from_slice(&bytes[..8]);
+    u64::from_le_bytes(salt)
+}
+
 /// Logs the main thread's draws so far, now that it uses this crate.
 pub(crate) fn log_earlier() {
     let earlier = EARLIER.try_with(RefCell::take);

@@ -37,6 +37,11 @@ pub(crate) fn log_earlier() {
     clock::log_earlier();
 }
 
+/// A number that differs from run to run, and not from a recording to its replays.
+pub(crate) fn salt() -> u64 {
+    random::salt()
+}
+
 /// Makes a system call. See syscall(2).
 ///
 /// # Safety

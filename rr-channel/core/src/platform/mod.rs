@@ -7,5 +7,6 @@ pub mod clock;
 pub mod current;
 pub mod discard;
 pub mod lock;
+pub mod segments;
 pub mod spin_lock;
 pub mod sys;

@@ -13,7 +13,7 @@ use rr_channel_log::identity::{ChannelId, ThreadId};
 use rr_channel_log::{Event, Op, Outcome};
 
 use super::follow::{self, Next as Planned};
-use super::lock_order::Reach;
+use super::lock_order::{Next, Reach};
 use super::operation::Want;
 use super::parked::Parked;
 use super::report::{Attempt, Cause};
@@ -75,6 +75,14 @@ pub fn polled() {
     follow::advance();
 }
 
+/// The calling thread's next event, if its log has one.
+pub fn next_event() -> Option<Event> {
+    match follow::next() {
+        Planned::Event(event) => Some(event),
+        _ => None,
+    }
+}
+
 /// Wakes a thread that waits until an operation is ready.
 struct Flag(AtomicU64);
 
@@ -96,16 +104,41 @@ impl Wake for Flag {
 }
 
 impl Engine {
+    /// How many events have happened.
+    pub fn steps(&self) -> u64 {
+        self.lock().steps
+    }
+
     /// Returns the log's entry for the poll of an operation on the object of `order`. The object is
     /// named by its first event.
-    pub fn poll_turn(&self, order: &Order, operation: u32, waker: &Waker) -> PollTurn {
+    /// An attempt waits for what its log has next; it cannot be polled again.
+    pub fn poll_turn(
+        &self,
+        order: &Order,
+        operation: u32,
+        waker: &Waker,
+        is_attempt: bool,
+    ) -> PollTurn {
+        self.poll_turn_of(order, operation, waker, is_attempt, |outcome| {
+            !matches!(outcome, Outcome::Woken { .. })
+        })
+    }
+
+    fn poll_turn_of(
+        &self,
+        order: &Order,
+        operation: u32,
+        waker: &Waker,
+        is_attempt: bool,
+        fits: impl FnOnce(Outcome) -> bool,
+    ) -> PollTurn {
         let id = context::thread_or_last();
         let event = match follow::next() {
             Planned::Live => return PollTurn::Live,
             Planned::End | Planned::Beyond => return self.park(id, order, operation, None, waker),
             Planned::Event(event) => event,
         };
-        if !event.op.is_poll() || !is_of(&event, order, operation) {
+        if !event.op.is_poll() || !is_of(&event, order, operation) || !fits(event.outcome) {
             return self.park(id, order, operation, None, waker);
         }
         let Outcome::Turn { ticket } = event.outcome else {
@@ -119,7 +152,7 @@ impl Engine {
             self.desync(id, Cause::Missed { expected: event });
             return PollTurn::Live;
         }
-        if event.op == Op::Poll {
+        if event.op == Op::Poll || is_attempt {
             if let Some(name) = event.channel {
                 order.learn(name);
             }
@@ -143,21 +176,66 @@ impl Engine {
 
     /// As [`poll_turn`](Engine::poll_turn), of an operation that is ready when its task has been
     /// notified: by the notification that the event names.
-    pub fn poll_notified(&self, order: &Order, operation: u32, waker: &Waker) -> PollTurn {
-        let turn = self.poll_turn(order, operation, waker);
+    pub fn poll_notified(
+        &self,
+        order: &Order,
+        operation: u32,
+        waker: &Waker,
+        is_attempt: bool,
+    ) -> PollTurn {
+        let turn = self.poll_turn_of(order, operation, waker, is_attempt, |outcome| {
+            matches!(outcome, Outcome::Woken { .. })
+        });
         let PollTurn::Now(event) = turn else {
             return turn;
         };
         let Outcome::Woken { sender, number } = event.outcome else {
             return turn;
         };
-        let id = context::thread_or_last();
         let has_happened = || lock(&self.signals).get(&sender).copied().unwrap_or(0) >= number;
+        let watch = (Watch::Signals(sender), number);
+        let waits = event.op == Op::Poll || is_attempt;
+        self.poll_happened(order, event, operation, waker, waits, watch, has_happened)
+    }
+
+    /// The log's entry for an operation on the object of `order`, which is `event`, is that it finds
+    /// the object closed: it is ready when that `is_closed`.
+    pub fn poll_closed(
+        &self,
+        order: &Order,
+        event: Event,
+        operation: u32,
+        waker: &Waker,
+        is_attempt: bool,
+        is_closed: impl Fn() -> bool,
+    ) -> PollTurn {
+        let watch = (Watch::Object(order.address()), u64::MAX);
+        let waits = event.op == Op::Poll || is_attempt;
+        self.poll_happened(order, event, operation, waker, waits, watch, is_closed)
+    }
+
+    /// As [`poll_turn`](Engine::poll_turn), of an operation whose event is next, and which is ready
+    /// when something `has_happened` that touches what is watched.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "the operation, and what it awaits"
+    )]
+    fn poll_happened(
+        &self,
+        order: &Order,
+        event: Event,
+        operation: u32,
+        waker: &Waker,
+        waits: bool,
+        watch: (Watch, u64),
+        has_happened: impl Fn() -> bool,
+    ) -> PollTurn {
+        let id = context::thread_or_last();
+        let turn = PollTurn::Now(event);
         if has_happened() {
             return turn;
         }
-        let watch = (Watch::Signals(sender), number);
-        if event.op == Op::Poll {
+        if waits {
             let reach = || {
                 if has_happened() {
                     Reach::Now
@@ -199,10 +277,7 @@ impl Engine {
         let parked = Parked {
             name: order.name().map(|name| name.with_operation(operation)),
             watch: ticket.map(|ticket| (Watch::Object(order.address()), ticket)),
-            expected: match follow::next() {
-                Planned::Event(event) => Some(event),
-                _ => None,
-            },
+            expected: next_event(),
             waker: waker.clone(),
         };
         let mut world = self.lock();
@@ -309,19 +384,44 @@ impl Engine {
         }
     }
 
-    /// The recorded failure of an operation, if it failed.
-    pub fn recall_failure(&self, op: Op) -> Option<u64> {
+    /// The recorded failure of an attempt on this object, if it failed.
+    pub fn recall_failure(&self, order: &Order) -> Option<u64> {
         match follow::next() {
             Planned::Event(Event {
-                op: next,
+                op: Op::TryInTurn,
                 outcome: Outcome::Value(code),
-                ..
-            }) if next == op => {
+                channel,
+            }) if is_named(channel, order) => {
                 follow::advance();
                 Some(code)
             }
             _ => None,
         }
+    }
+
+    /// The recorded answer to an observation of this object; `None` if there is none.
+    pub fn recall_look(&self, order: &Order) -> Option<u64> {
+        let id = context::thread_or_last();
+        let Next::Event(event) = self.next_event(id, Op::Look, order.name()) else {
+            return None;
+        };
+        if let Some(name) = event.channel {
+            order.learn(name);
+        }
+        follow::advance();
+        match event.outcome {
+            Outcome::Value(value) => Some(value),
+            // The log of a program that did something else.
+            _ => Some(0),
+        }
+    }
+}
+
+/// Whether an event with this name may be one of the object.
+fn is_named(name: Option<ChannelId>, order: &Order) -> bool {
+    match (name, order.name()) {
+        (Some(event), Some(order)) => event.object() == order,
+        _ => true,
     }
 }
 

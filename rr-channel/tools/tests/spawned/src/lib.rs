@@ -4,6 +4,7 @@
 #![cfg(test)]
 
 mod exchanged;
+mod observed;
 
 use std::fmt::Debug;
 use std::fs::OpenOptions;

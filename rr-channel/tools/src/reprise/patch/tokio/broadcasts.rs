@@ -37,7 +37,8 @@ pub(super) const COMMON: &[Edit] = &[
         to: r"    /// One whose operations are part of others.
     pub(crate) const fn rr_unrecorded() -> Notify {
         let mut notify = Notify::const_new();
-        notify.rr = rr_channel::objects::Notified::unrecorded();
+        let unrecorded = rr_channel::objects::Notified::unrecorded();
+        std::mem::forget(std::mem::replace(&mut notify.rr, unrecorded));
         notify
     }
 
@@ -537,6 +538,53 @@ where
     /// Receiver being waited on.
 ",
     },
+    Edit {
+        file: "src/sync/broadcast.rs",
+        from: r"        // Channel is closed when there are no strong senders left active
+        self.shared.num_tx.load(Acquire) == 0
+",
+        to: r"        // Channel is closed when there are no strong senders left active
+        let is_closed = || u64::from(self.shared.num_tx.load(Acquire) == 0);
+        self.shared.rr.look(is_closed) != 0
+",
+    },
+    Edit {
+        file: "src/sync/watch.rs",
+        from: r"        self.shared.ref_count_tx.load(Relaxed)
+    }
+
+    /// Returns `true` if senders",
+        to: r"        self.shared
+            .rr
+            .look(|| self.shared.ref_count_tx.load(Relaxed) as u64) as usize
+    }
+
+    /// Returns `true` if senders",
+    },
+    Edit {
+        file: "src/sync/notify.rs",
+        from: r"impl Future for Notified<'_> {
+    type Output = ();
+
+    fn poll(",
+        to: r"impl Future for Notified<'_> {
+    type Output = ();
+
+    #[track_caller]
+    fn poll(",
+    },
+    Edit {
+        file: "src/sync/notify.rs",
+        from: r"impl Future for OwnedNotified {
+    type Output = ();
+
+    fn poll(",
+        to: r"impl Future for OwnedNotified {
+    type Output = ();
+
+    #[track_caller]
+    fn poll(",
+    },
 ];
 
 /// In 1.53.
@@ -544,7 +592,8 @@ pub(super) const OF_1_53: &[Edit] = &[Edit {
     file: "src/sync/notify.rs",
     from: r"    fn poll_notified(self, waker: Option<&Waker>) -> Poll<()> {
 ",
-    to: r"    fn poll_notified(self, waker: Option<&Waker>) -> Poll<()> {
+    to: r"    #[track_caller]
+    fn poll_notified(self, waker: Option<&Waker>) -> Poll<()> {
         let NotifiedProject {
             notify,
             state,
@@ -574,11 +623,23 @@ pub(super) const OF_1_53: &[Edit] = &[Edit {
 }];
 
 /// In 1.54.
-pub(super) const OF_1_54: &[Edit] = &[Edit {
-    file: "src/sync/notify.rs",
-    from: r"    fn poll_notified(self, mut ctx: Option<&mut Context<'_>>) -> Poll<()> {
+pub(super) const OF_1_54: &[Edit] = &[
+    Edit {
+        file: "src/sync/watch.rs",
+        from: r"    pub fn is_closed(&self) -> bool {
+        self.shared.state.load().is_closed()
 ",
-    to: r"    fn poll_notified(self, mut ctx: Option<&mut Context<'_>>) -> Poll<()> {
+        to: r"    pub fn is_closed(&self) -> bool {
+        let is_closed = || u64::from(self.shared.state.load().is_closed());
+        self.shared.rr.look(is_closed) != 0
+",
+    },
+    Edit {
+        file: "src/sync/notify.rs",
+        from: r"    fn poll_notified(self, mut ctx: Option<&mut Context<'_>>) -> Poll<()> {
+",
+        to: r"    #[track_caller]
+    fn poll_notified(self, mut ctx: Option<&mut Context<'_>>) -> Poll<()> {
         let NotifiedProject {
             notify,
             state,
@@ -605,4 +666,5 @@ pub(super) const OF_1_54: &[Edit] = &[Edit {
 
     fn rr_poll_notified(self, mut ctx: Option<&mut Context<'_>>) -> Poll<()> {
 ",
-}];
+    },
+];

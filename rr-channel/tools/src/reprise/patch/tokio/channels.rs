@@ -32,7 +32,7 @@ pub(super) const COMMON: &[Edit] = &[
         self.tx.push(value);
 ",
         to: r"        // Push the value
-        self.rr.in_place(|| self.tx.push(value));
+        self.rr.put(value, |value| self.tx.push(value));
 ",
     },
     Edit {
@@ -380,5 +380,174 @@ pub(super) const COMMON: &[Edit] = &[
 ",
         to: r"    let (tx, rx) = rr_channel::executor::nameless(oneshot::channel);
 ",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    fn close(&self);
+",
+        to: r"    fn close(&self);
+
+    /// Closes it, as an operation of the program on the channel of `rr`.
+    fn rr_close(&self, rr: &rr_channel::objects::Object);
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    fn close(&self) {
+        self.semaphore.close();
+    }
+",
+        to: r"    fn close(&self) {
+        self.semaphore.rr.close_at_end(|| self.semaphore.rr_close());
+    }
+
+    fn rr_close(&self, _rr: &rr_channel::objects::Object) {
+        self.semaphore.close();
+    }
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    fn close(&self) {
+        self.0.fetch_or(1, Release);
+    }
+",
+        to: r"    fn close(&self) {
+        self.0.fetch_or(1, Release);
+    }
+
+    fn rr_close(&self, rr: &rr_channel::objects::Object) {
+        rr.close_in_place(|| self.close());
+    }
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    pub(crate) fn close(&mut self) {
+        self.inner",
+        to: r"    pub(crate) fn close(&mut self) {
+        let inner = self.inner.clone();
+        self.rr_close_by(|| inner.semaphore.rr_close(&inner.rr));
+    }
+
+    fn rr_close_by(&mut self, close: impl FnOnce()) {
+        self.inner",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"        self.inner.semaphore.close();
+        self.inner.notify_rx_closed",
+        to: r"        close();
+        self.inner.notify_rx_closed",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"        self.close();
+
+        self.inner.rx_fields",
+        to: r"        let inner = self.inner.clone();
+        self.rr_close_by(|| inner.rr.close_at_end(|| inner.semaphore.close()));
+
+        self.inner.rx_fields",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    pub(super) fn strong_count(&self) -> usize {
+        self.inner.tx_count.load(Acquire)
+",
+        to: r"    pub(super) fn strong_count(&self) -> usize {
+        self.inner
+            .rr
+            .look(|| self.inner.tx_count.load(Acquire) as u64) as usize
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    pub(super) fn sender_strong_count(&self) -> usize {
+        self.inner.tx_count.load(Acquire)
+",
+        to: r"    pub(super) fn sender_strong_count(&self) -> usize {
+        self.inner
+            .rr
+            .look(|| self.inner.tx_count.load(Acquire) as u64) as usize
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    pub(super) fn weak_count(&self) -> usize {
+        self.inner.tx_weak_count.load(Relaxed)
+",
+        to: r"    pub(super) fn weak_count(&self) -> usize {
+        self.inner
+            .rr
+            .look(|| self.inner.tx_weak_count.load(Relaxed) as u64) as usize
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    pub(super) fn sender_weak_count(&self) -> usize {
+        self.inner.tx_weak_count.load(Relaxed)
+",
+        to: r"    pub(super) fn sender_weak_count(&self) -> usize {
+        self.inner
+            .rr
+            .look(|| self.inner.tx_weak_count.load(Relaxed) as u64) as usize
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    pub(super) fn strong_count(&self) -> usize {
+        self.tx_count.load(Acquire)
+",
+        to: r"    pub(super) fn strong_count(&self) -> usize {
+        self.rr.look(|| self.tx_count.load(Acquire) as u64) as usize
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/chan.rs",
+        from: r"    pub(super) fn weak_count(&self) -> usize {
+        self.tx_weak_count.load(Relaxed)
+",
+        to: r"    pub(super) fn weak_count(&self) -> usize {
+        self.rr.look(|| self.tx_weak_count.load(Relaxed) as u64) as usize
+",
+    },
+    Edit {
+        file: "src/sync/mpsc/bounded.rs",
+        from: r"        self.chan.semaphore().semaphore.available_permits()
+    }
+
+    /// Returns the maximum buffer capacity of the channel.",
+        to: r"        let semaphore = &self.chan.semaphore().semaphore;
+        semaphore
+            .rr
+            .look(|| semaphore.available_permits() as u64) as usize
+    }
+
+    /// Returns the maximum buffer capacity of the channel.",
+    },
+    Edit {
+        file: "src/sync/mpsc/bounded.rs",
+        from: r"        self.chan.semaphore().semaphore.available_permits()
+    }
+
+    /// Converts the `Sender` to a",
+        to: r"        let semaphore = &self.chan.semaphore().semaphore;
+        semaphore
+            .rr
+            .look(|| semaphore.available_permits() as u64) as usize
+    }
+
+    /// Converts the `Sender` to a",
+    },
+    Edit {
+        file: "src/sync/oneshot.rs",
+        from: r"    type Output = Result<T, RecvError>;
+
+    fn poll(",
+        to: r"    type Output = Result<T, RecvError>;
+
+    #[track_caller]
+    fn poll(",
     },
 ];

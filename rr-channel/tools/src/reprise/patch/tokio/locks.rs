@@ -91,7 +91,7 @@ pub(super) const COMMON: &[Edit] = &[
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let semaphore = self.semaphore;
         let pended = std::mem::take(self.as_mut().project().4);
-        let polled = semaphore.rr.poll_one(
+        let polled = semaphore.rr.poll_entry(
             &pended,
             cx,
             |cx| crate::task::coop::rr_poll(|| self.as_mut().rr_poll(cx)),
@@ -302,5 +302,24 @@ pub(crate) fn rr_poll<R>(f: impl FnOnce() -> R) -> R {
             let generation",
         to: r"            let mut state = self.rr.acquire(|| self.state.lock());
             let generation",
+    },
+    Edit {
+        file: "src/sync/batch_semaphore.rs",
+        from: r"    pub(crate) fn close(&self) {
+",
+        to: r"    pub(crate) fn close(&self) {
+        self.rr.close(|| self.rr_close());
+    }
+
+    pub(crate) fn rr_close(&self) {
+",
+    },
+    Edit {
+        file: "src/sync/semaphore.rs",
+        from: r"        self.ll_sem.forget_permits(n)
+",
+        to: r"        let forgotten = self.ll_sem.forget_permits(n);
+        self.ll_sem.rr.look(|| forgotten as u64) as usize
+",
     },
 ];

@@ -22,7 +22,7 @@ use super::copy::Edit;
 pub(super) const EDITS: &[(&str, &[Edit])] =
     &[("1.", COMMON), ("1.53.", OF_1_53), ("1.54.", OF_1_54)];
 
-/// If set, what tasks wait for is recorded, too.
+/// If set to `0`, what tasks wait for is not recorded.
 pub(super) const VARIABLE: &str = "RR_CHANNEL_TOKIO";
 
 /// The edits that record what tasks wait for, by version.
@@ -140,6 +140,24 @@ const COMMON: &[Edit] = &[
         to: "        rr_channel::executor::own(|| self.inner.park_timeout(handle, duration));\n",
     },
     Edit {
+        file: "src/runtime/task/list.rs",
+        from: "pub(crate) struct OwnedTasks<S: 'static> {\n",
+        to: "pub(crate) struct OwnedTasks<S: 'static> {\n    \
+             pub(crate) rr: rr_channel::executor::Tasks,\n",
+    },
+    Edit {
+        file: "src/runtime/task/list.rs",
+        from: "            list: ShardedList::new(sharded_size),\n",
+        to: "            rr: rr_channel::executor::Tasks::new(),\n            \
+             list: ShardedList::new(sharded_size),\n",
+    },
+    Edit {
+        file: "src/runtime/scheduler/multi_thread/handle.rs",
+        from: "    pub(crate) fn shutdown(&self) {\n",
+        to: "    pub(crate) fn shutdown(&self) {\n        \
+             self.shared.owned.rr.run_on().wait();\n",
+    },
+    Edit {
         file: "src/runtime/scheduler/current_thread/mod.rs",
         from: "/// Scheduler state shared between threads.\nstruct Shared {\n",
         to: "/// Scheduler state shared between threads.\nstruct Shared {\n    rr: RrTurns,\n",
@@ -148,6 +166,12 @@ const COMMON: &[Edit] = &[
         file: "src/runtime/scheduler/current_thread/mod.rs",
         from: "            shared: Shared {\n",
         to: "            shared: Shared {\n                rr: RrTurns::default(),\n",
+    },
+    Edit {
+        file: "src/runtime/scheduler/current_thread/mod.rs",
+        from: "            core.enter(|core, _context| {\n",
+        to: "            core.enter(|core, _context| {\n                \
+             let core = rr_run_on(core, handle);\n",
     },
     Edit {
         file: "src/runtime/scheduler/current_thread/mod.rs",
@@ -162,6 +186,28 @@ const COMMON: &[Edit] = &[
         to: "                let handle = &context.handle;\n                \
              core = handle.rr_pass(core);\n\n                \
              if handle.reset_woken() {\n",
+    },
+    Edit {
+        file: "src/runtime/scheduler/current_thread/mod.rs",
+        from: "                        return (core, Some(v));\n                    \
+               }\n                \
+               }\n",
+        to: "                        return (core, Some(v));\n                    \
+             }\n                \
+             }\n\n                \
+             core = match handle.rr_delegate(context, core) {\n                    \
+                 Ok(c) => {\n                        \
+                     core = c;\n                        \
+                     continue 'outer;\n                    \
+                 }\n                    \
+                 Err(c) => c,\n                \
+             };\n",
+    },
+    Edit {
+        file: "src/runtime/scheduler/current_thread/mod.rs",
+        from: "        let already_woken = arc_self.shared.woken.swap(true, Release);\n",
+        to: "        let already_woken = arc_self.shared.woken.swap(true, Release);\n        \
+             arc_self.shared.rr.woke();\n",
     },
     Edit {
         file: "src/runtime/scheduler/current_thread/mod.rs",
@@ -236,6 +282,14 @@ impl RrTurns {
         self.lock().core = Some(core);
         self.changed.notify_all();
     }
+
+    /// The future of `block_on` was woken.
+    fn woke(&self) {
+        if rr_channel::objects::is_replayed() {
+            drop(self.lock());
+            self.changed.notify_all();
+        }
+    }
 }
 
 impl Handle {
@@ -261,12 +315,49 @@ impl Handle {
         state.core.take().expect("it is there")
     }
 
+    /// Waits for the core that was lent.
+    fn rr_take_back(&self) -> Box<Core> {
+        let core = self.rr_get(None);
+        self.shared.rr.lock().lent -= 1;
+        self.shared.rr.changed.notify_all();
+        core
+    }
+
     /// Lets those have the core who want it.
     fn rr_pass(&self, core: Box<Core>) -> Box<Core> {
         if self.shared.rr.is_wanted() {
             return self.rr_get(Some(core));
         }
         core
+    }
+
+    /// In a replay, has another thread serve the tasks until the future of `block_on` is woken: a
+    /// task may wait in the middle of its poll for what that future does next. Returns the core,
+    /// as an error if no other thread may have it.
+    fn rr_delegate(&self, context: &Context, core: Box<Core>) -> Result<Box<Core>, Box<Core>> {
+        if !rr_channel::objects::is_replayed() {
+            return Err(core);
+        }
+        let (core, is_done) = context.enter(core, || {
+            let lent = rr_channel::executor::nameless(|| context.rr_lend());
+            let Some(handle) = lent else {
+                return false;
+            };
+            let turns = &handle.shared.rr;
+            let mut state = turns.lock();
+            while !handle.shared.woken.load(Acquire) {
+                state = turns.wait(state);
+            }
+            drop(state);
+            let core = handle.rr_take_back();
+            *context.core.borrow_mut() = Some(core);
+            true
+        });
+        if is_done {
+            Ok(core)
+        } else {
+            Err(core)
+        }
     }
 
     /// Waits for all tasks that wait.
@@ -296,9 +387,7 @@ fn rr_meanwhile(wait: &mut dyn FnMut()) {
     let Some(handle) = lent else {
         return;
     };
-    let core = handle.rr_get(None);
-    handle.shared.rr.lock().lent -= 1;
-    handle.shared.rr.changed.notify_all();
+    let core = handle.rr_take_back();
     context::with_scheduler(|cx| {
         if let Some(scheduler::Context::CurrentThread(cx)) = cx {
             *cx.core.borrow_mut() = Some(core);
@@ -315,25 +404,44 @@ impl Context {
         // They come into the core.
         self.defer.wake();
         let core = self.core.borrow_mut().take()?;
-        self.handle.shared.rr.lock().lent += 1;
-        let handle = self.handle.clone();
-        let builder = thread::Builder::new().name("tokio-rr-spare".to_owned());
-        let spawned =
-            rr_channel::executor::thread(|| builder.spawn(move || rr_serve(handle)));
-        match spawned {
-            Ok(_) => self.handle.shared.rr.give(core),
-            Err(_) => {
-                self.handle.shared.rr.lock().lent -= 1;
-                *self.core.borrow_mut() = Some(core);
-                return None;
-            }
+        if let Err(core) = rr_spare(&self.handle, core) {
+            *self.core.borrow_mut() = Some(core);
+            return None;
         }
         Some(self.handle.clone())
     }
 }
 
+/// Lends the core to a new thread, which serves tasks. Returns the core if there can be none.
+fn rr_spare(handle: &Arc<Handle>, core: Box<Core>) -> Result<(), Box<Core>> {
+    handle.shared.rr.lock().lent += 1;
+    let serve = handle.clone();
+    let builder = thread::Builder::new().name("tokio-rr-spare".to_owned());
+    let spawned = rr_channel::executor::thread(|| builder.spawn(move || rr_serve(serve)));
+    if spawned.is_err() {
+        handle.shared.rr.lock().lent -= 1;
+        return Err(core);
+    }
+    handle.shared.rr.give(core);
+    Ok(())
+}
+
+/// The runtime ends. In a replay, has its tasks do first what they did in the recorded run.
+fn rr_run_on(core: Box<Core>, handle: &Arc<Handle>) -> Box<Core> {
+    let mut run_on = handle.shared.owned.rr.run_on();
+    if handle.local_tid.is_some() || !run_on.goes_on() {
+        return core;
+    }
+    if let Err(core) = rr_channel::executor::nameless(|| rr_spare(handle, core)) {
+        return core;
+    }
+    run_on.wait();
+    handle.rr_take_back()
+}
+
 /// Serves tasks until somebody wants the core.
 fn rr_serve(handle: Arc<Handle>) {
+    rr_channel::executor::serve();
     let outer = scheduler::Handle::CurrentThread(handle.clone());
     crate::runtime::context::enter_runtime(&outer, false, |_| {
         let cx = scheduler::Context::CurrentThread(Context {

@@ -45,7 +45,8 @@ pub(super) const COMMON: &[Edit] = &[
         file: "src/runtime/task/join.rs",
         from: r"    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
 ",
-        to: r"    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        to: r"    #[track_caller]
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         self.rr.poll(
             self.rr.pended(),
             cx,
@@ -104,6 +105,155 @@ impl<T> JoinHandle<T> {
         from: r"        self.instant_to_tick(clock.now())
 ",
         to: r"        self.instant_to_tick(rr_channel::executor::own(|| clock.now()))
+",
+    },
+    Edit {
+        file: "src/runtime/task/abort.rs",
+        from: r"        let state = self.raw.state().load();
+        state.is_complete()
+",
+        to: r"        let is_complete = || u64::from(self.raw.state().load().is_complete());
+        rr_channel::objects::look(is_complete) != 0
+",
+    },
+    Edit {
+        file: "src/time/sleep.rs",
+        from: r"        self.timer.as_ref().is_some_and(Timer::is_elapsed)
+    }
+
+",
+        to: r"        let is_elapsed = || u64::from(self.timer.as_ref().is_some_and(Timer::is_elapsed));
+        rr_channel::objects::look(is_elapsed) != 0
+    }
+
+",
+    },
+    Edit {
+        file: "src/time/sleep.rs",
+        from: r"    type Output = ();
+
+    // `poll_elapsed`",
+        to: r"    type Output = ();
+
+    #[track_caller]
+    // `poll_elapsed`",
+    },
+    Edit {
+        file: "src/runtime/task/core.rs",
+        from: r"    pub(super) scheduled_at: UnsafeCell<ScheduleLatencyInstant>,
+}
+",
+        to: r"    pub(super) scheduled_at: UnsafeCell<ScheduleLatencyInstant>,
+
+    pub(super) rr: rr_channel::executor::Task,
+}
+",
+    },
+    Edit {
+        file: "src/runtime/task/core.rs",
+        from: r"                scheduled_at: UnsafeCell::new(ScheduleLatencyInstant::new(None)),
+",
+        to: r"                scheduled_at: UnsafeCell::new(ScheduleLatencyInstant::new(None)),
+                rr: rr_channel::executor::Task::nameless(),
+",
+    },
+    Edit {
+        file: "src/runtime/task/core.rs",
+        from: r"        let result = Box::new(Cell {
+",
+        to: r"        let mut result = Box::new(Cell {
+",
+    },
+    Edit {
+        file: "src/runtime/task/core.rs",
+        from: r"        #[cfg(debug_assertions)]
+        {
+            // Using a separate",
+        to: r"        result.header.rr = result.core.rr.clone();
+
+        #[cfg(debug_assertions)]
+        {
+            // Using a separate",
+    },
+    Edit {
+        file: "src/runtime/scheduler/current_thread/mod.rs",
+        from: r"            notify: Notify::new(),
+",
+        to: r"            notify: Notify::rr_unrecorded(),
+",
+    },
+    Edit {
+        file: "src/runtime/task/list.rs",
+        from: r"        let shard = self.list.lock_shard(&task);
+        // Check",
+        to: r"        task.header().rr.join(&self.rr);
+        let shard = self.list.lock_shard(&task);
+        // Check",
+    },
+    Edit {
+        file: "src/runtime/task/harness.rs",
+        from: r"    pub(super) fn remote_abort(&self) {
+",
+        to: r"    pub(super) fn remote_abort(&self) {
+        if !self.header().rr.ask() {
+            return;
+        }
+",
+    },
+    Edit {
+        file: "src/runtime/task/harness.rs",
+        from: r"                let res = poll_future(self.core(), cx);
+",
+        to: r"                let is_due = self.core().rr.is_due_unbegun();
+                let res = if is_due {
+                    Poll::Pending
+                } else {
+                    poll_future(self.core(), cx)
+                };
+                if res.is_ready() && self.core().rr.is_due() {
+                    // The recorded one was cancelled after its last event.
+                    cancel_task(self.core());
+                }
+",
+    },
+    Edit {
+        file: "src/runtime/task/harness.rs",
+        from: r"                let transition_res = self.state().transition_to_idle();
+",
+        to: r"                let is_cancelled = self.core().rr.must_end() || is_due && S::RR_BLOCKS;
+                if is_cancelled {
+                    cancel_task(self.core());
+                    return PollFuture::Complete;
+                }
+
+                let transition_res = self.state().transition_to_idle();
+",
+    },
+    Edit {
+        file: "src/runtime/task/harness.rs",
+        from: r"fn cancel_task<T: Future, S: Schedule>(core: &Core<T, S>) {
+",
+        to: r"fn cancel_task<T: Future, S: Schedule>(core: &Core<T, S>) {
+    core.rr.cancel();
+",
+    },
+    Edit {
+        file: "src/runtime/task/mod.rs",
+        from: r"pub(crate) trait Schedule: Sync + Sized + 'static {
+",
+        to: r"pub(crate) trait Schedule: Sync + Sized + 'static {
+    /// Whether its tasks are polled once, and block.
+    const RR_BLOCKS: bool = false;
+
+",
+    },
+    Edit {
+        file: "src/runtime/blocking/schedule.rs",
+        from: r"impl task::Schedule for BlockingSchedule {
+",
+        to: r"impl task::Schedule for BlockingSchedule {
+    const RR_BLOCKS: bool = true;
+
 ",
     },
 ];
