@@ -26,6 +26,14 @@ const PROGRAMS: &[&str] = &[
 fn tokio_tasks_replay() {
     let project = Project::copy_of("spawned");
     project.replay_each(PROGRAMS, true);
+    // What a task sees besides what its operations come to: that nothing is there yet, that
+    // somebody is gone.
+    for program in observed() {
+        project.replay_in_chaos(&program);
+    }
+    for program in EXCHANGES {
+        project.replay_in_chaos(program);
+    }
 
     // Tasks that leave their logs do what there is to do.
     for program in ["diverges", "diverges_on_one_thread"] {
@@ -35,7 +43,7 @@ fn tokio_tasks_replay() {
         for told in [
             "1 desynchronised",
             "reprise: first desynchronisation: thread ",
-            "reprise:   the source of the project uses the environment (env::var",
+            "the environment (env::var",
         ] {
             assert!(said.contains(told), "{told}: {said}");
         }
@@ -56,18 +64,40 @@ const EXCHANGES: &[&str] = &[
     "exchanged::threads_and_tasks_exchange",
 ];
 
-/// Programs that no one has chosen; `RR_CHANNEL_TEST_SEEDS` says how many. On one
-/// thread, a few recordings come to something else in their replays.
+const OBSERVED: &[&str] = &[
+    "branches_make_timers",
+    "batches_are_drained",
+    "notifications_are_enabled",
+    "receivers_close",
+    "servers_go",
+    "capacities_are_seen",
+    "statics_are_told_apart",
+    "answers_are_late",
+    "tasks_are_aborted",
+    "sets_are_dropped",
+    "runtimes_end",
+];
+
+/// The names of programs that run on several threads, and on one.
+fn observed() -> Vec<String> {
+    let on = |on| move |program| format!("observed::{on}::{program}");
+    let many = OBSERVED.iter().map(on("many"));
+    many.chain(OBSERVED.iter().map(on("one"))).collect()
+}
+
+/// Programs that no one has chosen; `RR_CHANNEL_TEST_SEEDS` says how many.
 #[test]
-#[ignore = "what tasks wait for is recorded on request only"]
+#[ignore = "thorough, and takes long"]
 fn what_any_tokio_tasks_exchange_replays() {
     let mut project = Project::copy_of("spawned");
-    project.record_waits();
     let seeds = std::env::var("RR_CHANNEL_TEST_SEEDS");
     let seeds: u64 = seeds.map_or(100, |seeds| seeds.parse().unwrap());
     for seed in 100..100 + seeds {
         project.set_seed(seed);
         project.replay_each(EXCHANGES, true);
+        for program in observed() {
+            project.replay_each(&[&program], true);
+        }
     }
 }
 

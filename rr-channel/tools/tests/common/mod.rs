@@ -35,7 +35,6 @@ pub(crate) struct Project {
     offline: bool,
     /// The seed of its programs, if they have one and it is not their own.
     seed: Option<u64>,
-    records_waits: bool,
 }
 
 impl Project {
@@ -46,7 +45,6 @@ impl Project {
             dir,
             offline: true,
             seed: None,
-            records_waits: false,
         };
         for (path, text) in files.iter().chain(&[("src/say.rs", SAY)]) {
             project.write(path, text);
@@ -73,11 +71,6 @@ impl Project {
     /// The one whose manifest asks for what the workspace's lock file does not name.
     pub(crate) fn go_online(&mut self) {
         self.offline = false;
-    }
-
-    /// Records what tasks of tokio wait for, too.
-    pub(crate) fn record_waits(&mut self) {
-        self.records_waits = true;
     }
 
     pub(crate) fn set_seed(&mut self, seed: u64) {
@@ -115,9 +108,6 @@ impl Project {
             .env("OUTCOMES", self.outcomes())
             .env_remove("RR_CHANNEL")
             .env_remove("DIVERGE");
-        if self.records_waits {
-            command.env("RR_CHANNEL_TOKIO", "1");
-        }
         if let Some(seed) = self.seed {
             command.env("SEED", seed.to_string());
         }
@@ -175,6 +165,17 @@ impl Project {
                 outcomes.len()
             );
         }
+    }
+
+    /// Records a program in chaos; three replays see what it saw, and use every event.
+    pub(crate) fn replay_in_chaos(&self, program: &str) {
+        run(&mut self.reprise(&["test", "--chaos", "-q", "--", "--exact", program]));
+        let recorded = self.take_outcomes();
+        assert_eq!(recorded.len(), 1, "{program}");
+        let said = run(&mut self.reprise(&["replay", "--times", "3"]));
+        assert!(said.contains(", 3 used every event"), "{program}: {said}");
+        let replayed = self.take_outcomes();
+        assert_eq!(replayed, vec![recorded[0].clone(); 3], "{program}");
     }
 
     fn outcomes(&self) -> PathBuf {

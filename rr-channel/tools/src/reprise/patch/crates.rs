@@ -138,7 +138,7 @@ pub(super) const LOCKS_13: &str = "parking_lot_13";
 
 pub(super) const PROCESSES: &str = "ipc-channel";
 
-/// Its tasks have names; what they wait for is recorded on request.
+/// Its tasks have names, and what they wait for is recorded.
 pub(in crate::reprise) const EXECUTOR: &str = "tokio";
 
 /// The crate of this name, if this version can be replaced.

@@ -70,7 +70,7 @@ pub(super) fn write_files(dir: &Path, files: &[(String, String)]) -> anyhow::Res
 
 /// Whether what tasks of tokio wait for is recorded, and not only what they do.
 pub(super) fn records_waits() -> bool {
-    std::env::var_os(tokio::VARIABLE).is_some()
+    std::env::var_os(tokio::VARIABLE).is_none_or(|value| value != "0")
 }
 
 /// Writes the crates below `dir`. The path of the one to patch in, for each replaced one. With

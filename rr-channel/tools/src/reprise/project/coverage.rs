@@ -94,7 +94,7 @@ impl Coverage {
             .filter(|part| part.is_partly() || !part.recorded && part.not_recorded.is_none())
             .map(|part| {
                 let but = if part.is_partly() {
-                    " (but its tasks have names)"
+                    " (but for its tasks, `tokio::sync` and timers)"
                 } else {
                     ""
                 };
