@@ -774,7 +774,7 @@ pub(super) fn cancelled(has_begun: bool) {
     }
 }
 
-/// What the program sees of objects that have no names.
+/// Stands for objects that have no names, where the program observes them.
 static ANYTHING: Object = Object::lazy();
 
 /// See [`Object::look`], of an object that has no name.
