@@ -14,8 +14,8 @@ use crate::world::locate::{is_directory, is_link, is_regular};
 use ptrace_async::event::{AttributeChange, FileRef, PathRef, TimeChange};
 use rustix::fs::Stat;
 
-/// What a name in a moved directory keeps: its time, whether its permissions were set, and the name
-/// that it is a link to.
+/// The state that a name in a moved directory keeps: its time, whether its permissions were set, and
+/// the name that it is a link to.
 type Moved = (TimeState, bool, Option<FilePath>);
 
 /// Whether a name lies in a directory.

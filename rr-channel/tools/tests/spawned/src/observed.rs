@@ -356,7 +356,7 @@ fn runtimes_end(on: fn(Pin<Box<dyn Future<Output = ()>>>)) -> Vec<u64> {
     seen
 }
 
-macro_rules! programs {
+macro_rules! tests {
     ($($program:ident)*) => {$(
         #[test]
         fn $program() {
@@ -365,46 +365,32 @@ macro_rules! programs {
     )*};
 }
 
-mod many {
-    use super::super::{on_many as on, say};
+/// The programs, on the threads that a function of the crate makes.
+macro_rules! programs {
+    ($module:ident, $on:ident) => {
+        mod $module {
+            use super::super::{say, $on as on};
 
-    programs! {
-        branches_make_timers
-        batches_are_drained
-        notifications_are_enabled
-        receivers_close
-        servers_go
-        capacities_are_seen
-        statics_are_told_apart
-        answers_are_late
-        tasks_are_aborted
-        sets_are_dropped
-    }
+            tests! {
+                branches_make_timers
+                batches_are_drained
+                notifications_are_enabled
+                receivers_close
+                servers_go
+                capacities_are_seen
+                statics_are_told_apart
+                answers_are_late
+                tasks_are_aborted
+                sets_are_dropped
+            }
 
-    #[test]
-    fn runtimes_end() {
-        say(super::runtimes_end(|future| on(future)));
-    }
+            #[test]
+            fn runtimes_end() {
+                say(super::runtimes_end(|future| on(future)));
+            }
+        }
+    };
 }
 
-mod one {
-    use super::super::{on_one as on, say};
-
-    programs! {
-        branches_make_timers
-        batches_are_drained
-        notifications_are_enabled
-        receivers_close
-        servers_go
-        capacities_are_seen
-        statics_are_told_apart
-        answers_are_late
-        tasks_are_aborted
-        sets_are_dropped
-    }
-
-    #[test]
-    fn runtimes_end() {
-        say(super::runtimes_end(|future| on(future)));
-    }
-}
+programs!(many, on_many);
+programs!(one, on_one);
