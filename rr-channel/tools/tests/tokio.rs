@@ -73,6 +73,7 @@ const OBSERVED: &[&str] = &[
     "capacities_are_seen",
     "statics_are_told_apart",
     "answers_are_late",
+    "timers_are_tried",
     "tasks_are_aborted",
     "sets_are_dropped",
     "runtimes_end",

@@ -309,7 +309,7 @@ impl Object {
     }
 
     #[track_caller]
-    fn poll_which<T>(
+    pub(super) fn poll_which<T>(
         &self,
         which: Which,
         pended: &Pended,
@@ -349,7 +349,7 @@ impl Object {
     }
 
     #[track_caller]
-    pub(super) fn replay<T>(
+    fn replay<T>(
         &self,
         engine: &Engine,
         which: Which,

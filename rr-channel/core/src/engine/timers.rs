@@ -6,7 +6,7 @@ use crate::engine::context;
 use crate::engine::executor;
 use crate::engine::fork;
 use crate::engine::object_names::ObjectNames;
-use crate::engine::objects::{Mode, Object, Ready, Which};
+use crate::engine::objects::{Object, Ready, Which};
 use crate::engine::session::{Session, session};
 
 /// A timer, with a name. Tasks make timers again and again, and how often may
@@ -46,16 +46,13 @@ impl Timer {
     pub fn poll<T>(
         &self,
         cx: &mut Context<'_>,
-        mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
+        poll: impl FnMut(&mut Context<'_>) -> Poll<T>,
     ) -> Poll<T> {
-        let object = &self.0;
-        if let Mode::Replay(engine) = object.mode() {
-            // A clock that is paused goes on to where the first timer is due, of those that were
-            // polled. A timer that has elapsed stays so.
-            let (ready, lost) = (|_: &T| Ready::Done, || None);
-            return object.replay(engine, Which::Timer, cx, &mut poll, &ready, lost);
-        }
-        object.poll(&object.pended, cx, poll, |_| Ready::Done, || None)
+        // In a replay it is polled in vain, too: a clock that is paused goes on to where the first
+        // timer is due, of those that were polled. A timer that has elapsed stays so.
+        let Timer(object) = self;
+        let (ready, lost) = (|_: &T| Ready::Done, || None);
+        object.poll_which(Which::Timer, &object.pended, cx, poll, ready, lost)
     }
 }
 

@@ -243,6 +243,24 @@ async fn answers_are_late() -> Vec<i64> {
     seen
 }
 
+async fn timers_are_tried() -> Vec<u64> {
+    let mut ticks = interval(MOMENT / 4);
+    let mut seen = Vec::new();
+    for n in 0..20 {
+        work(n * 111);
+        let mut tried = 0;
+        while now(ticks.tick()).is_none() {
+            tried += 1;
+            work(n + tried);
+            if tried % 5 == 0 {
+                task::yield_now().await;
+            }
+        }
+        seen.push(tried);
+    }
+    seen
+}
+
 /// Tasks are cancelled in the middle of what they do, before they begin, and when they are done.
 async fn tasks_are_aborted() -> Vec<String> {
     let mut seen = Vec::new();
@@ -380,6 +398,7 @@ macro_rules! programs {
                 capacities_are_seen
                 statics_are_told_apart
                 answers_are_late
+                timers_are_tried
                 tasks_are_aborted
                 sets_are_dropped
             }
