@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{bounded, select, unbounded, RecvTimeoutError};
 use parking_lot::Mutex;
@@ -136,15 +136,18 @@ fn a_stop_is_seen_before_a_request() {
     drop(requests);
 }
 
-/// The answer mostly comes in time.
+/// Whether the answer comes in time is chance. The margins are wide, so that it does not depend on
+/// the machine.
 #[test]
 fn an_answer_takes_too_long() {
     let (s, r) = unbounded();
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let is_late = now.subsec_nanos() / 64 % 2 == 1;
     let server = thread::spawn(move || {
-        thread::sleep(Duration::from_millis(2));
+        thread::sleep(Duration::from_millis(if is_late { 300 } else { 0 }));
         s.send("an answer")
     });
-    let answer = r.recv_timeout(Duration::from_millis(2));
+    let answer = r.recv_timeout(Duration::from_millis(150));
     assert_ne!(answer, Err(RecvTimeoutError::Timeout));
     server.join().unwrap().unwrap();
 }
