@@ -45,7 +45,8 @@ impl Surroundings {
             };
         }
         namespaces[0]?;
-        let root = Place::of(format!("{base}/root/."))?;
+        let root = format!("{base}/root");
+        let root = Place::of(format!("{root}/."))?;
         Some(Self { namespaces, root })
     }
 }

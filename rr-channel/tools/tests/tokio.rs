@@ -26,8 +26,7 @@ const PROGRAMS: &[&str] = &[
 fn tokio_tasks_replay() {
     let project = Project::copy_of("spawned");
     project.replay_each(PROGRAMS, true);
-    // What a task sees besides what its operations come to: that nothing is there yet, that
-    // somebody is gone.
+    // A task also sees that nothing is there yet, or that somebody is gone.
     for program in observed() {
         project.replay_in_chaos(&program);
     }

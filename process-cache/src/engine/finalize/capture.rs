@@ -231,7 +231,7 @@ impl Capture {
                         .push((change.last, Effect::Remove { path: path.clone() }));
                 }
             }
-            // What was made went to another directory than the one at its path.
+            // The file was made in another directory than the one at its path.
             None if !change.gone => {
                 return Err(format!(
                     "makes {}, which is not there any more, and which it did not remove",

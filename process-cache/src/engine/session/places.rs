@@ -24,7 +24,7 @@ impl Session {
     /// task and returns the reason.
     pub(crate) fn check_working_directory(&mut self, tid: Tid) -> Option<String> {
         let unit = self.unit_of(tid)?;
-        // What the model does not know, it reports where a relative path is used.
+        // The model reports an unknown directory where a relative path is used.
         let path = self.model.cwd(tid)?;
         let task = self.tasks.get_mut(tid)?;
         if task.place.is_none() {

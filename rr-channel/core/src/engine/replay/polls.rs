@@ -110,8 +110,8 @@ impl Engine {
     }
 
     /// Returns the log's entry for the poll of an operation on the object of `order`. The object is
-    /// named by its first event.
-    /// An attempt waits for what its log has next; it cannot be polled again.
+    /// named by its first event. An attempt waits for what its log has next; it cannot be polled
+    /// again.
     pub fn poll_turn(
         &self,
         order: &Order,
