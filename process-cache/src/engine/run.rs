@@ -30,6 +30,7 @@ use crate::model::fate::{Fate, Line};
 use crate::model::miss::Missed;
 use crate::model::outcome::{Ending, Outcome};
 use crate::model::path::FilePath;
+use crate::platform::defect::{Defect, planted};
 use crate::platform::fault::Fault;
 use crate::platform::place::is_own_in_place;
 use crate::platform::{clock, os};
@@ -111,7 +112,7 @@ pub fn run(plan: &Plan, mut store: Store) -> anyhow::Error {
     let mut miss = Missed::NotLookedUp;
     if let Ok(keyed) = &keyed
         && !plan.settings.refresh
-        && is_own_in_place(&execution.cwd)
+        && (is_own_in_place(&execution.cwd) || planted(Defect::DirectoryPlace))
     {
         if let Some(remote) = &sharing {
             remote.hold();

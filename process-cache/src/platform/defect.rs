@@ -50,6 +50,12 @@ defects! {
     DirectoryTimeEffect = "drop-directory-times",
     OutputAge = "outputs-as-old-as-sources",
     MountFact = "drop-mount-fact",
+    AppendedContent = "ignore-appended-content",
+    AppendedSize = "ignore-appended-size",
+    FailingFlags = "trust-failing-flags",
+    ShortTransfer = "trust-short-transfers",
+    DirectoryPlace = "trust-places-of-directories",
+    InheritedPlace = "trust-places-of-inherited-files",
 }
 
 /// Whether this defect is switched on.

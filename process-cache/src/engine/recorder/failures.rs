@@ -272,6 +272,7 @@ impl Session {
         }
         match transfer.from {
             None => true,
+            Some(_) if planted(Defect::ShortTransfer) => false,
             Some((from, offset)) => match left_in(tid, from, offset) {
                 Some(left) => left > 0,
                 // A pipe may have held no more; a full disk tells itself.

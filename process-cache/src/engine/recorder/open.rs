@@ -354,7 +354,7 @@ impl Session {
                 .changes
                 .get(&resource)
                 .is_some_and(|c| c.fresh);
-            let blind = mode.append && !mode.read && self.appends_blindly(unit);
+            let blind = self.opens_blindly(unit, mode);
             if mode.exclusive || !(mode.truncate || blind) || attributes::gets_list(&resource) {
                 // An existing file would have made the call fail, or would have kept its content.
                 self.expect_kind(unit, &resource, None);
@@ -401,7 +401,7 @@ impl Session {
         self.contents.forget(stat);
         self.world.table().suspend(stat.st_dev, stat.st_ino);
         if !known {
-            let blind = mode.append && !mode.read && self.appends_blindly(unit);
+            let blind = self.opens_blindly(unit, mode);
             let may_be_made = mode.create.is_some() && (mode.truncate || blind);
             if may_be_made && !attributes::gets_list(&resource) {
                 self.expect_target(unit, &resource, Some(stat));
@@ -456,12 +456,19 @@ impl Session {
         }
     }
 
+    /// Whether the content of a file is irrelevant to a unit that opens it.
+    fn opens_blindly(&mut self, unit: UnitId, mode: &OpenMode) -> bool {
+        let is_read = mode.read && !planted(Defect::AppendedContent);
+        mode.append && !is_read && self.appends_blindly(unit)
+    }
+
     /// Whether the size of a file is irrelevant to a unit that appends to it. Libraries of some
     /// languages seek to the end and report that position, and C libraries query the metadata.
     fn appends_blindly(&mut self, unit: UnitId) -> bool {
         let policy = &self.unit(unit).policy;
         let is_shell = matches!(policy.scripts, Scripts::Bash | Scripts::Shell);
-        is_shell || policy.time == TimeUse::None && !policy.runs_own_code
+        let shows_size = policy.runs_own_code && !planted(Defect::AppendedSize);
+        is_shell || policy.time == TimeUse::None && !shows_size
     }
 
     /// Notes that the unit was permitted to write to a file.
@@ -553,6 +560,7 @@ impl Session {
         let named = Named::new(path, &located);
         match error {
             libc::EFAULT | libc::ENAMETOOLONG => {}
+            libc::EINVAL if planted(Defect::FailingFlags) => {}
             libc::ENOENT
             | libc::EINVAL
             | libc::ENOTDIR

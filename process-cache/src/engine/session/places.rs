@@ -16,6 +16,7 @@ use ptrace_async::invocation::Invocation;
 use rustix::fs::Stat;
 
 use super::Session;
+use crate::platform::defect::{Defect, planted};
 use crate::platform::place::{Place, is_removed};
 use crate::world::locate::is_directory;
 
@@ -23,6 +24,9 @@ impl Session {
     /// Compares a task's working directory with its path. If they differ, marks the unit of the
     /// task and returns the reason.
     pub(crate) fn check_working_directory(&mut self, tid: Tid) -> Option<String> {
+        if planted(Defect::DirectoryPlace) {
+            return None;
+        }
         let unit = self.unit_of(tid)?;
         // The model reports an unknown directory where a relative path is used.
         let path = self.model.cwd(tid)?;
@@ -110,7 +114,8 @@ impl Session {
         let held = is_open.then(|| identity(format!("/proc/{tid}/fd/{fd}").as_ref()));
         let held = held.flatten().unwrap_or(opened);
         // An absent directory has shown its absence to all lookups in it.
-        if identity(path).is_some_and(|there| there != held) {
+        let is_elsewhere = identity(path).is_some_and(|there| there != held);
+        if is_elsewhere && !planted(Defect::DirectoryPlace) {
             let reason = format!(
                 "has open a directory that is not at {} any more (moved, replaced, or covered by \
                  a mount)",
