@@ -23,6 +23,7 @@ use super::{Descriptor, Execution};
 use crate::model::fact::{Digest, Part};
 use crate::model::inherited::Inherited;
 use crate::model::path::FilePath;
+use crate::platform::defect::{Defect, planted};
 use crate::platform::proc_files::position;
 use crate::policy::Streams;
 
@@ -198,6 +199,22 @@ impl DescriptorSet<'_> {
         }
     }
 
+    /// Whether the path of an open file or directory leads to another one now, which was moved
+    /// there or mounted over it. What is known about that one is not known about the open one.
+    fn is_elsewhere(&self, descriptor: &Descriptor, stat: Option<&Stat>) -> bool {
+        let Some(path) = descriptor.path.as_deref() else {
+            return false;
+        };
+        let open = match stat {
+            Some(stat) => Some(*stat),
+            None => rustix::fs::stat(self.place(descriptor)).ok(),
+        };
+        let there = rustix::fs::stat(path).ok();
+        let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
+        open.zip(there)
+            .is_some_and(|(open, there)| identity(open) != identity(there))
+    }
+
     fn hash_whole(&mut self, hasher: &mut Hasher<'_>, descriptor: &Descriptor) {
         hasher.number(descriptor.fd as u64);
         if descriptor.jobserver {
@@ -258,6 +275,11 @@ impl DescriptorSet<'_> {
                             && let Some(path) = &entry.path
                         {
                             hasher.path(path.as_bytes());
+                            if self.is_elsewhere(descriptor, stat.as_ref())
+                                && !planted(Defect::InheritedPlace)
+                            {
+                                hasher.bytes(b"elsewhere");
+                            }
                         }
                     }
                     Some((FileType::CharacterDevice, device)) => {
@@ -268,6 +290,11 @@ impl DescriptorSet<'_> {
                         hasher.bytes(b"place");
                         let path = descriptor.path.as_deref();
                         hasher.path(path.map_or(&[], |path| path.as_os_str().as_bytes()));
+                        if self.is_elsewhere(descriptor, stat.as_ref())
+                            && !planted(Defect::DirectoryPlace)
+                        {
+                            hasher.bytes(b"elsewhere");
+                        }
                     }
                 }
             }

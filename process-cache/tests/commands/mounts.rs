@@ -99,6 +99,18 @@ fn an_inherited_file_that_a_mount_covers_is_not_the_one_at_its_path() {
 }
 
 #[test]
+fn a_result_of_the_directory_at_a_path_is_not_one_of_an_inherited_directory_below_it() {
+    let setup = "mkdir out d e; echo new | tee d/f > e/f; touch -d @1000000000 d/f e/f";
+    let script = "exec 5< d; cached cat /dev/fd/5/f
+         echo old > d/f; exec 5< d; mount --bind e d; cached cat /dev/fd/5/f
+         exec 5< d; cached cat /dev/fd/5/f";
+    let Some(out) = in_namespace(&Sandbox::new(setup), script) else {
+        return;
+    };
+    assert_eq!(out, "new\nold\nnew\n");
+}
+
+#[test]
 fn a_copy_that_a_full_disk_cut_short_is_made_again() {
     let (tool, sandbox) = (Tool::new(), Sandbox::new("mkdir out"));
     let copies = ["sendfile", "splice", "copy"].map(|call| {
