@@ -1,6 +1,7 @@
 //! Shared parts of the tasks: calls of cargo, programs under test, trees of files, statistics.
 
 pub(crate) mod cargo;
+pub(crate) mod descriptors;
 pub(crate) mod load;
 pub(crate) mod machine;
 pub(crate) mod median;

@@ -2,6 +2,7 @@
 
 pub(crate) mod arena;
 pub(crate) mod clock;
+pub(crate) mod mounts;
 pub(crate) mod snapshot;
 pub(crate) mod unstable;
 

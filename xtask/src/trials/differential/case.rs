@@ -61,6 +61,8 @@ pub(crate) enum Node {
     HardLink(String),
     /// A copy of this program of the system.
     Program(String),
+    /// The program that makes calls on descriptors.
+    Descriptors,
 }
 
 /// Edits, then a run.

@@ -411,21 +411,37 @@ impl Play<'_> {
             tree::clear(small)?;
         }
         self.arena.live(side, |tree| {
-            let pcache = match (side, self.subject) {
-                (Side::Cached, Subject::Pcache(pcache)) => Some(pcache),
-                _ => None,
-            };
-            within(&|started| {
-                execute(
-                    self.command(tree, run, pcache, &report),
-                    &run.input,
-                    &run.output,
-                    tree,
-                    &self.arena.io(),
-                    patience,
-                    started,
-                )
-            })
+            let outcome = self.start_in(tree, side, run, patience, &report, within);
+            if self.arena.small().is_some() {
+                tree::mounts::unmount_in(tree)?;
+            }
+            outcome
+        })
+    }
+
+    fn start_in(
+        &self,
+        tree: &Path,
+        side: Side,
+        run: &Run,
+        patience: Patience,
+        report: &Path,
+        within: impl FnOnce(&dyn Fn(&dyn Fn(i32)) -> anyhow::Result<Outcome>) -> anyhow::Result<Outcome>,
+    ) -> anyhow::Result<Outcome> {
+        let pcache = match (side, self.subject) {
+            (Side::Cached, Subject::Pcache(pcache)) => Some(pcache),
+            _ => None,
+        };
+        within(&|started| {
+            execute(
+                self.command(tree, run, pcache, report),
+                &run.input,
+                &run.output,
+                tree,
+                &self.arena.io(),
+                patience,
+                started,
+            )
         })
     }
 

@@ -9,6 +9,7 @@ use anyhow::{Context, bail};
 
 use super::case::{Case, Edit, Entry, Node};
 use super::execute::apart;
+use crate::support::descriptors;
 use crate::support::tree::clock::{self, Nanos};
 use crate::support::tree::{clear, remove};
 
@@ -74,6 +75,10 @@ impl Target<'_> {
             }
             Node::Symlink(to) => symlink(to, &path)?,
             Node::Program(program) => {
+                fs::copy(program, &path)?;
+            }
+            Node::Descriptors => {
+                let program = descriptors::program().context("there is no C compiler")?;
                 fs::copy(program, &path)?;
             }
             // Shrinking may have removed the other name.

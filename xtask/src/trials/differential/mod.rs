@@ -36,6 +36,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context, bail, ensure};
 
+use crate::support::descriptors;
 use crate::support::pcache::{self, Build, Tested};
 use crate::support::workers::{self, in_parallel};
 
@@ -122,6 +123,10 @@ const BRIEF: &[Trouble] = &[
     Trouble::Calls,
     Trouble::Attributes,
     Trouble::Times,
+    Trouble::Appends,
+    Trouble::Opens,
+    Trouble::Transfers,
+    Trouble::Mounts,
 ];
 
 /// Runs the stored cases and a few fixed seeds, as continuous integration does.
@@ -179,6 +184,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         deadline: Duration::from_secs(args.deadline),
     };
     let scratch = args.tested.scratch("differential-")?;
+    // Cases that need it are left out without it.
+    if let Err(reason) = descriptors::compile(scratch.path()) {
+        println!("calls on descriptors: {reason:#}");
+    }
     let first = args.seed.unwrap_or_else(|| {
         SystemTime::now()
             .duration_since(SystemTime::UNIX_EPOCH)
@@ -279,6 +288,16 @@ fn selection(args: &Args, pcache: &Pcache, tools: Tools) -> anyhow::Result<Selec
     if !tools.namespaces {
         selection.skip(Trouble::Namespaces, "`unshare -r` is not possible here");
     }
+    if descriptors::program().is_none() {
+        for kind in [
+            Trouble::Appends,
+            Trouble::Opens,
+            Trouble::Transfers,
+            Trouble::Mounts,
+        ] {
+            selection.skip(kind, "there is no C compiler");
+        }
+    }
     if !tools.perl {
         for kind in [
             Trouble::Outsiders,
@@ -289,9 +308,13 @@ fn selection(args: &Args, pcache: &Pcache, tools: Tools) -> anyhow::Result<Selec
             selection.skip(kind, "there is no perl");
         }
     }
-    // In a thread of its own, which takes the attempt with it.
-    if !matches!(std::thread::spawn(mount_apart).join(), Ok(Ok(()))) {
-        for kind in [Trouble::Disks, Trouble::Places] {
+    if !tools.mounts {
+        for kind in [
+            Trouble::Disks,
+            Trouble::Places,
+            Trouble::Transfers,
+            Trouble::Mounts,
+        ] {
             selection.skip(
                 kind,
                 "mounts in a namespace of a thread are not possible here",
@@ -377,7 +400,7 @@ fn campaign(
     let summary = Mutex::new(Summary::default());
     in_parallel(jobs, |worker| {
         let mut arena = Arena::new(scratch.join(format!("w{worker}")))?.moving(args.moving);
-        if cases.selection.mounts() {
+        if cases.tools.mounts && cases.selection.mounts() {
             mount_apart().context("mounting for this thread alone")?;
             arena = arena.with_small_disk()?;
         }

@@ -41,6 +41,12 @@ const FOUND_BY: &[(&str, &[Trouble])] = &[
     ("drop-link-times", &[Trouble::Times]),
     ("outputs-as-old-as-sources", &[Trouble::Times]),
     ("drop-mount-fact", &[Trouble::Places]),
+    ("ignore-appended-content", &[Trouble::Appends]),
+    ("ignore-appended-size", &[Trouble::Appends]),
+    ("trust-failing-flags", &[Trouble::Opens]),
+    ("trust-short-transfers", &[Trouble::Transfers]),
+    ("trust-places-of-directories", &[Trouble::Mounts]),
+    ("trust-places-of-inherited-files", &[Trouble::Mounts]),
 ];
 
 /// The kinds of trouble among which a defect is looked for: those of `chosen` that find it, or all

@@ -31,7 +31,24 @@ pub(crate) enum Trouble {
     Calls,
     /// The order of times, with edits right before a step.
     Times,
+    /// Files are opened for appending, and for reading as well.
+    Appends,
+    /// Opens fail because of their flags.
+    Opens,
+    /// Calls move fewer bytes than they are asked to, as a disk is full.
+    Transfers,
+    /// File systems and files are mounted over what a step uses.
+    Mounts,
 }
+
+/// The kinds for which something is mounted, in opens if that is possible.
+const MOUNTING: &[Trouble] = &[
+    Trouble::Disks,
+    Trouble::Places,
+    Trouble::Opens,
+    Trouble::Transfers,
+    Trouble::Mounts,
+];
 
 /// The kinds that a run has.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +75,7 @@ impl Selection {
 
     /// Whether something is mounted for the cases.
     pub(crate) fn mounts(&self) -> bool {
-        self.has(Trouble::Disks) || self.has(Trouble::Places)
+        MOUNTING.iter().any(|kind| self.has(*kind))
     }
 
     /// Leaves out a kind that is not possible here, and says so.

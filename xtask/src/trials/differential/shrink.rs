@@ -102,6 +102,13 @@ impl Shrinking<'_> {
                 |case, at| drop(case.steps[step].disturbances.remove(at)),
             )?;
             changed |= self.plainer_disturbances(step)?;
+            changed |= self.each(
+                |case| {
+                    let step = case.steps.get(step);
+                    step.map_or(0, |step| step.run.argv.len().saturating_sub(1))
+                },
+                |case, at| drop(case.steps[step].run.argv.remove(at + 1)),
+            )?;
             for simplify in SIMPLER_STEPS {
                 let mut candidate = self.best.clone();
                 if let Some(step) = candidate.steps.get_mut(step) {

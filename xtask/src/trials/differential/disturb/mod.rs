@@ -14,6 +14,7 @@
 //! is a matter of time. One whose event does not come does nothing.
 
 mod condition;
+mod cover;
 mod moment;
 mod signal;
 
@@ -28,6 +29,7 @@ use super::case::{Edit, Run};
 use super::edit::Target;
 use condition::Held;
 pub(crate) use condition::{Condition, Lock};
+pub(crate) use cover::Cover;
 pub(crate) use moment::Moment;
 pub(crate) use signal::Signal;
 
@@ -49,6 +51,10 @@ pub(crate) enum Act {
     Map(String),
     /// Send a signal to the process of the moment, or to this many generations above it.
     Signal(Signal, usize),
+    /// Mount something over a path.
+    Mount(String, Cover),
+    /// Unmount what was mounted over a path last.
+    Unmount(String),
 }
 
 /// How often a thread looks whether a moment has come.
@@ -175,6 +181,8 @@ impl Act {
         match self {
             // What does not apply at this moment does nothing.
             Self::Edit(edit) => drop(scene.target.apply(edit)),
+            Self::Mount(path, cover) => cover.mount(scene, path),
+            Self::Unmount(path) => cover::unmount(scene, path),
             Self::Map(path) => return Held::mapping(&inside(scene.tree, path)?),
             Self::Signal(signal, above) => {
                 signal.send(signal::above(process, *above, leader, scene.pcache));
@@ -210,6 +218,10 @@ pub(crate) fn plainer(disturbance: &Disturbance) -> Vec<Disturbance> {
             )],
             _ => Vec::new(),
         },
+        Disturbance::Act(moment, Act::Mount(path, Cover::Bind(_))) => {
+            let empty = Act::Mount(path.clone(), Cover::Empty);
+            vec![Disturbance::Act(moment.clone(), empty)]
+        }
         Disturbance::During(Condition::Limited(limits)) if limits.len() > 1 => {
             vec![Disturbance::During(Condition::Limited(
                 limits[..1].to_vec(),
@@ -243,6 +255,10 @@ mod tests {
             Disturbance::Act(
                 Moment::Gate("g0".into()),
                 Act::Edit(Edit::Delete("out/a".into())),
+            ),
+            Disturbance::Act(
+                Moment::Gate("g0".into()),
+                Act::Mount("work".into(), Cover::Bind("out".into())),
             ),
             Disturbance::Act(Moment::Program("cc1".into()), Act::Signal(Signal::Kill, 1)),
             Disturbance::During(Condition::Locked("work/lock".into(), Lock::Record)),

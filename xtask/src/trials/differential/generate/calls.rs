@@ -117,7 +117,7 @@ const THROUGH: &[&str] = &[
 ];
 
 /// Names of which a part is a link: `work/l` and `work/m` lead to directories.
-const BEHIND: &[&str] = &[
+pub(super) const BEHIND: &[&str] = &[
     "work/l/n2",
     "work/l/n2",
     "work/l/n2",
@@ -142,10 +142,10 @@ const OWNERS: &[&str] = &[
 ];
 
 /// Names that calls are made on.
-const NAMES: &[&str] = &["work/n0", "work/n1", "work/d/n2"];
+pub(super) const NAMES: &[&str] = &["work/n0", "work/n1", "work/d/n2"];
 
 /// Names that edits bring into random states.
-const CHANGED: &[&str] = &["work/n0", "work/n1", "work/d/n2", "work/e/n2"];
+pub(super) const CHANGED: &[&str] = &["work/n0", "work/n1", "work/d/n2", "work/e/n2"];
 
 /// A directory with a few names.
 pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, _tools: Tools) -> Case {
@@ -262,7 +262,7 @@ fn link_target(dice: &mut Dice) -> &'static str {
 }
 
 /// Edits that bring some of the names into random states.
-fn states(dice: &mut Dice, is_root: bool) -> Vec<Edit> {
+pub(super) fn states(dice: &mut Dice, is_root: bool) -> Vec<Edit> {
     let mut edits = Vec::new();
     if dice.chance(60) {
         let target = *dice.pick(DIRECTORIES);

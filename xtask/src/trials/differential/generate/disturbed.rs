@@ -10,6 +10,7 @@ use crate::trials::differential::disturb::{Act, Condition, Disturbance, Lock, Mo
 use crate::trials::differential::select::{Selection, Trouble};
 use crate::trials::errors::injectable;
 
+use super::descriptors;
 use super::{Node, PROGRAMS, Project, Tools, common_files, entry, run, script, snippet};
 
 /// Files that the statements work on.
@@ -107,6 +108,34 @@ const DISK: &[&str] = &[
     "TMPDIR=\"${SMALL:-work}\" sort -S 1k -T \"${SMALL:-work}\" {i} > {o}",
     "tee \"${SMALL:-work}/t\" < {i} > {o} 2> /dev/null; true",
     "dd if={i} of=\"${SMALL:-work}/t\" 2> /dev/null; echo $? > {o}",
+];
+
+/// Statements whose calls move fewer bytes than they are asked to when the small disk is full, or
+/// below a limit. `{c}` makes calls, and `{t}` is the small disk.
+const TRANSFERS: &[&str] = &[
+    "{c} 'open 5 lib/prog rdonly' \"open 6 {t}/t wronly,creat,trunc\" '-sendfile 5 6 20000'; wc -c < \"{t}/t\" > {o}",
+    "{c} 'open 5 lib/prog rdonly' \"open 6 {t}/t wronly,creat,trunc\" 'sendfile 5 6 20000' > {o}; cp \"{t}/t\" {p}",
+    "{c} 'open 5 lib/prog rdonly' \"open 6 {t}/t wronly,creat,trunc\" '-splice-through 5 6 20000'; wc -c < \"{t}/t\" > {o}",
+    "{c} '-fill 1 8000' | {c} \"open 6 {t}/t wronly,creat,trunc\" '-splice 0 6 8000'; wc -c < \"{t}/t\" > {o}",
+    "head -c 8000 lib/prog > \"{t}/s\"; {c} \"open 5 {t}/s rdonly\" \"open 6 {t}/t wronly,creat,trunc\" '-copy-range 5 6 8000'; wc -c < \"{t}/t\" > {o}",
+    "{c} \"open 6 {t}/t wronly,creat,trunc\" '-fill 6 20000'; wc -c < \"{t}/t\" > {o}",
+    "{c} \"open 6 {t}/t wronly,creat,append\" '-fill 6 20000'; wc -c < \"{t}/t\" > {o}",
+    "{c} \"open 6 {t}/t wronly,creat,trunc\" '-writev 6 20000'; wc -c < \"{t}/t\" > {o}",
+    "{c} \"open 6 {t}/t wronly,creat,trunc\" '-pwrite 6 20000 0'; wc -c < \"{t}/t\" > {o}",
+    "{c} \"open 6 {t}/t wronly,creat,trunc\" '-pwritev 6 20000 0'; wc -c < \"{t}/t\" > {o}",
+    "{c} \"open 6 {t}/t wronly,creat,trunc\" '-allocate 6 0 0 20000'; wc -c < \"{t}/t\" > {o}",
+    "{c} \"open 6 {t}/t wronly,creat,trunc\" '-allocate 6 1 0 20000' '-fill 6 100'; cp \"{t}/t\" {o}",
+    "{c} \"open 6 {t}/t wronly,creat,trunc\" '-truncate 6 100000' '-fill 6 20000'; wc -c < \"{t}/t\" > {o}",
+    "{c} '-fill 1 20000' > \"{t}/t\"; wc -c < \"{t}/t\" > {o}",
+    "{c} '-sendfile 0 1 20000' < lib/prog > \"{t}/t\"; wc -c < \"{t}/t\" > {o}",
+    "{c} '-limit 3000' 'open 6 {o} wronly,creat,trunc' '-fill 6 20000'; wc -c < {o}",
+    "{c} '-limit 3000' 'open 5 lib/prog rdonly' 'open 6 {o} wronly,creat,trunc' '-sendfile 5 6 20000'; wc -c < {o}",
+    "(ulimit -f 5; {c} 'open 6 {o} wronly,creat,trunc' '-writev 6 20000'); wc -c < {o}",
+    "(ulimit -f 5; {c} 'open 5 lib/prog rdonly' 'open 6 {o} wronly,creat,trunc' '-copy-range 5 6 20000'); wc -c < {o}",
+    "cp lib/prog \"{t}/p\" 2> /dev/null; wc -c < \"{t}/p\" > {o}",
+    "cat lib/prog > \"{t}/p\" 2> /dev/null; wc -c < \"{t}/p\" > {o}",
+    "dd if=lib/prog of=\"{t}/p\" bs=20000 count=1 2> /dev/null; wc -c < \"{t}/p\" > {o}",
+    "perl -e 'open F, \">\", $ARGV[0]; syswrite F, \"x\" x 20000' \"{t}/p\"; wc -c < \"{t}/p\" > {o}",
 ];
 
 /// The same, with a compiler.
@@ -240,6 +269,7 @@ pub(super) fn themes(selection: &Selection) -> Vec<(usize, Trouble)> {
         (12, Trouble::Disks),
         (12, Trouble::Places),
         (14, Trouble::Locks),
+        (14, Trouble::Transfers),
     ]
     .into_iter()
     .filter(|(_, kind)| selection.has(*kind))
@@ -264,6 +294,9 @@ pub(super) fn case(dice: &mut Dice, seed: u64, steps: usize, tools: Tools, theme
         ),
     ] {
         entries.push(entry(path, script(vec![text.into()])));
+    }
+    if theme == Trouble::Transfers {
+        entries.extend(descriptors::programs());
     }
     for path in ["g0", "g1", "g2", "work/lock"] {
         entries.push(entry(
@@ -379,6 +412,7 @@ impl Author<'_> {
             Trouble::Injected => COMMANDS,
             Trouble::Disks if self.tools.gcc && dice.chance(20) => DISK_GCC,
             Trouble::Disks => DISK,
+            Trouble::Transfers => TRANSFERS,
             Trouble::Places => PLACES,
             Trouble::Signals => SIGNALLED,
             Trouble::Outsiders if dice.chance(25) => STANDING,
@@ -397,7 +431,16 @@ impl Author<'_> {
         } else {
             (*template).to_owned()
         };
-        let filled = gated.replace("{l}", "work/lock").replace("{p}", other);
+        let program = [
+            descriptors::TOOL,
+            descriptors::OWN_CODE,
+            descriptors::UNKNOWN,
+        ];
+        let filled = gated
+            .replace("{l}", "work/lock")
+            .replace("{p}", other)
+            .replace("{t}", "${SMALL:-work}")
+            .replace("{c}", dice.pick::<&str>(&program));
         snippet::fill(dice, &filled, self.sources, self.sources, output)
     }
 }
@@ -456,6 +499,12 @@ fn disturbance(dice: &mut Dice, project: &Project, theme: Trouble, tools: Tools)
         Trouble::Locks => {
             let lock = *dice.pick(&[Lock::Whole, Lock::Record]);
             Disturbance::During(Condition::Locked("work/lock".into(), lock))
+        }
+        Trouble::Transfers if dice.chance(20) => Disturbance::During(Condition::Limited(vec![
+            (*dice.pick(&["fsize=3000", "fsize=4096", "fsize=8192"])).into(),
+        ])),
+        Trouble::Transfers => {
+            Disturbance::During(Condition::FullDisk(*dice.pick(&[0, 1, 1, 2, 3, 3])))
         }
         Trouble::Disks => Disturbance::During(Condition::FullDisk(*dice.pick(&[0, 0, 1, 3]))),
         Trouble::Places => {

@@ -3,9 +3,11 @@
 mod attributes;
 mod calls;
 mod chance;
+mod descriptors;
 mod disturbed;
 mod edits;
 mod make;
+mod mounts;
 mod namespaces;
 mod ninja;
 mod python;
@@ -19,6 +21,7 @@ use std::process::{Command, Stdio};
 use super::case::{Case, Entry, Input, Node, Output, Run, Step};
 use super::check::search_path;
 use super::dice::Dice;
+use super::mount_apart;
 use super::select::{Selection, Trouble};
 
 /// Which programs the generated projects may use.
@@ -31,6 +34,8 @@ pub(crate) struct Tools {
     pub(super) perl: bool,
     /// Whether user namespaces can be made.
     pub(super) namespaces: bool,
+    /// Whether a thread can have mounts of its own.
+    pub(super) mounts: bool,
 }
 
 impl Tools {
@@ -51,6 +56,8 @@ impl Tools {
                 .stderr(Stdio::null())
                 .status()
                 .is_ok_and(|status| status.success()),
+            // In a thread of its own, which takes the attempt with it.
+            mounts: matches!(std::thread::spawn(mount_apart).join(), Ok(Ok(()))),
         }
     }
 }
@@ -68,6 +75,8 @@ enum Kind {
     Attributes,
     Calls,
     Times,
+    Descriptors(Trouble),
+    Mounts,
 }
 
 /// The files of a generator, for the edits to choose from.
@@ -111,6 +120,9 @@ pub(crate) fn case(seed: u64, steps: usize, tools: Tools, selection: &Selection)
         (18, Trouble::Attributes, Kind::Attributes),
         (24, Trouble::Calls, Kind::Calls),
         (14, Trouble::Times, Kind::Times),
+        (12, Trouble::Appends, Kind::Descriptors(Trouble::Appends)),
+        (14, Trouble::Opens, Kind::Descriptors(Trouble::Opens)),
+        (14, Trouble::Mounts, Kind::Mounts),
     ] {
         if selection.has(trouble) {
             kinds.push((weight, kind));
@@ -127,6 +139,8 @@ pub(crate) fn case(seed: u64, steps: usize, tools: Tools, selection: &Selection)
         Kind::Attributes => return attributes::case(dice, seed, steps, tools),
         Kind::Calls => return calls::case(dice, seed, steps, tools),
         Kind::Times => return times::case(dice, seed, steps, tools),
+        Kind::Descriptors(kind) => return descriptors::case(dice, seed, steps, tools, kind),
+        Kind::Mounts => return mounts::case(dice, seed, steps, tools),
     };
     // Most steps have the same surroundings, or nothing would ever be a hit.
     let mut usual = Run::default();
@@ -364,6 +378,7 @@ mod tests {
         python: true,
         perl: true,
         namespaces: true,
+        mounts: true,
     };
 
     #[test]
@@ -422,7 +437,7 @@ mod tests {
             let json = serde_json::to_string(&case(seed, 3, TOOLS, &all)).unwrap();
             for part in [
                 "{i}", "{j}", "{o}", "{n}", "{w}", "{s}", "{r}", "{p}", "{l}", "{g}", "{c}", "{a}",
-                "{b}",
+                "{b}", "{t}",
             ] {
                 assert!(!json.contains(part), "{part} in the case of seed {seed}");
             }
