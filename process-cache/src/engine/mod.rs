@@ -3,6 +3,7 @@
 pub mod absorb;
 pub mod finalize;
 pub mod linked;
+mod moved_away;
 mod outsiders;
 pub mod recorder;
 pub mod report;

@@ -22,6 +22,7 @@ use rustix::fs::Stat;
 use smallvec::SmallVec;
 
 use super::linked::Linked;
+use super::moved_away::MovedAway;
 use crate::key::{Ids, Known, LeftOut};
 use crate::model::abbreviate;
 use crate::model::fact::{Answer, Fact, Parts, Query, TimeUse};
@@ -422,6 +423,8 @@ pub struct Unit {
     pub observations: FxHashMap<Query, Observation>,
     /// Changes by canonical path.
     pub changes: FxHashMap<FilePath, Change>,
+    /// Names that it made and that are not among the changes any more.
+    pub(crate) moved_away: Vec<MovedAway>,
     /// The reasons why it is uncacheable.
     pub uncacheable_reasons: Vec<UncacheableReason>,
     /// Inherited descriptors.
@@ -502,6 +505,7 @@ impl Unit {
             uses: Parts::default(),
             observations: FxHashMap::default(),
             changes: FxHashMap::default(),
+            moved_away: Vec::new(),
             uncacheable_reasons: Vec::new(),
             inherited: Vec::new(),
             ids: Ids::default(),
@@ -686,6 +690,7 @@ impl Unit {
                 change.moved_from = made.moved_from.clone();
             }
         }
+        self.moved_away.append(&mut child.moved_away);
         let linked = std::mem::take(&mut child.linked);
         let is_new = |path: &FilePath| self.changes.get(path).is_some_and(Change::is_new);
         self.linked.absorb(linked, is_new);

@@ -56,6 +56,28 @@ impl FilePath {
         }
     }
 
+    /// Whether the path lies below a directory, of which it has the same spelling.
+    pub fn is_below(&self, directory: &Self) -> bool {
+        let (own, above) = (self.as_bytes(), directory.as_bytes());
+        own.len() > above.len() && own[above.len()] == b'/' && own.starts_with(above)
+    }
+
+    /// Returns the path below `to` that this one has when the directory `from` becomes `to`;
+    /// `None` if it is not below `from`.
+    ///
+    /// ```
+    /// use process_cache::model::path::FilePath;
+    /// let [from, to] = ["/a", "/b/c"].map(FilePath::from);
+    /// assert_eq!(FilePath::from("/a/x").moved(&from, &to), Some(FilePath::from("/b/c/x")));
+    /// assert_eq!(FilePath::from("/ab/x").moved(&from, &to), None);
+    /// ```
+    pub fn moved(&self, from: &Self, to: &Self) -> Option<Self> {
+        let rest = self
+            .is_below(from)
+            .then(|| &self.as_bytes()[from.as_bytes().len()..])?;
+        Some(Self::new(&[to.as_bytes(), rest].concat()))
+    }
+
     /// Returns the path as a [`Path`].
     pub fn as_path(&self) -> &Path {
         self

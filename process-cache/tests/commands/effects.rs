@@ -186,6 +186,21 @@ fn a_renamed_file_is_renamed_again() {
 }
 
 #[test]
+fn a_made_directory_that_moves_often_is_made_at_its_last_place() {
+    let make = "mkdir q(a); mkdir q(a/d); for (q(a/f), q(a/d/g)) {open F, q(>), $_; print F 1}";
+    let moves = "rename q(a), q(b); system q(cat b/d/g; cp b/f b/h); rename q(b), q(c)";
+    let ends = [
+        "",
+        "mkdir q(a); open F, q(>), q(a/f)",
+        "rename q(c/f), q(f); rename q(c), q(b); symlink q(f), q(b/f)",
+        "print open(F, q(b/f)) ? 1 : 0",
+    ];
+    for end in ends {
+        check_hit("", &format!("perl -e '{make} close F; {moves}; {end}'"));
+    }
+}
+
+#[test]
 fn a_moved_link_keeps_its_time() {
     check_hit("ln -s f l; touch -h -d @1000000000 l", "mv l m");
 }

@@ -142,6 +142,7 @@ impl Session {
         self.compare_outputs(id);
         let now = self.tick();
         let unit = self.unit(id);
+        unit.recall_moved();
         unit.ended = (unit.alive == 1).then_some(now);
         forget_outputs(unit);
         if unit.alive > 1 {

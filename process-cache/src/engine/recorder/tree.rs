@@ -13,16 +13,7 @@ use crate::world::World;
 use crate::world::locate::{is_directory, is_link, is_regular};
 use ptrace_async::event::{AttributeChange, FileRef, PathRef, TimeChange};
 use rustix::fs::Stat;
-
-/// The state that a name in a moved directory keeps: its time, whether its permissions were set, and
-/// the name that it is a link to.
-type Moved = (TimeState, bool, Option<FilePath>);
-
-/// Whether a name lies in a directory.
-fn is_below(path: &FilePath, directory: &FilePath) -> bool {
-    let rest = path.as_bytes().strip_prefix(directory.as_bytes());
-    rest.is_some_and(|rest| rest.first() == Some(&b'/'))
-}
+use std::path::PathBuf;
 
 impl Session {
     /// Records that an extended attribute was set or removed.
@@ -298,36 +289,30 @@ impl Session {
             );
             return;
         }
-        // Names that are gone already are many if a directory is renamed often.
-        let changes = self.unit(unit).changes.iter_mut();
-        let inside = changes.filter(|(path, change)| !change.gone && is_below(path, from));
-        let inside: Vec<(FilePath, Moved)> = inside
-            .map(|(path, change)| {
-                change.gone = true;
-                let (time, mode_set) = (change.time, change.mode_set);
-                let linked_to = change.linked_to.clone();
-                (path.clone(), (time, mode_set, linked_to))
-            })
-            .collect();
-        self.outputs.touch_below(from);
         self.outputs.watch.renamed_directory(from, to);
         self.remade(unit, from, None, TimeState::Present).gone = true;
         self.remade(unit, to, target, TimeState::Present);
-        let moved = |path: &FilePath| {
-            let rest = path.strip_prefix(from.as_path()).ok()?;
-            Some(FilePath::from(to.join(rest)))
-        };
-        for (path, (time, mode_set, linked_to)) in inside {
-            let Some(new) = moved(&path) else {
+        let seq = self.tick();
+        let mut listed: Option<PathBuf> = None;
+        for (path, before) in self.unit(unit).take_below(from, seq) {
+            let Some(new) = path.moved(from, to) else {
                 continue;
             };
-            if rustix::fs::lstat(new.as_path()).is_err() {
-                continue;
+            self.shared_files.change(unit, seq, new.clone());
+            if let Some(parent) = new.parent().filter(|it| Some(*it) != listed.as_deref()) {
+                self.touch_names(unit, seq, parent);
+                listed = Some(parent.to_owned());
             }
-            let change = self.remade(unit, &new, None, time);
-            change.mode_set = mode_set;
-            change.linked_to = linked_to.map(|target| moved(&target).unwrap_or(target));
+            self.outputs.moved(&path, &new);
+            let change = self.change(unit, seq, &new, None);
+            change.remake(seq, before.time);
+            change.mode_set = before.mode_set;
+            let linked_to = before.linked_to;
+            change.linked_to = linked_to.map(|name| name.moved(from, to).unwrap_or(name));
+            change.moved_from = before.moved_from;
         }
+        // Names that only other units have changed.
+        self.outputs.touch_below(from);
     }
 
     /// Carries over content and times of a renamed file: it had the name `from`, and is now `now`.

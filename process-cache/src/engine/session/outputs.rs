@@ -191,11 +191,27 @@ impl Outputs {
             })
     }
 
+    /// Notes that a name has moved with a directory above it, which changed nothing of its file.
+    pub(crate) fn moved(&mut self, from: &FilePath, to: &FilePath) {
+        let Some(left) = self.left.remove(from) else {
+            return;
+        };
+        if left.unsettled {
+            self.unsettled.push(to.clone());
+        }
+        self.left.insert(to.clone(), left);
+        for (_, written) in &mut self.in_flight {
+            if written == from {
+                *written = to.clone();
+            }
+        }
+    }
+
     /// Notes that everything below a directory has moved.
     pub(crate) fn touch_below(&mut self, directory: &FilePath) {
         let there = self.left.iter();
         let there = there.filter(|(_, left)| left.state.is_some() || left.unsettled);
-        let below = there.filter(|(path, _)| path.starts_with(directory.as_path()));
+        let below = there.filter(|(path, _)| path.is_below(directory));
         let paths: Vec<FilePath> = below.map(|(path, _)| path.clone()).collect();
         for path in paths {
             self.touch(&path, false, None);

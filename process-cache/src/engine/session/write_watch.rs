@@ -92,11 +92,11 @@ impl WriteWatch {
     pub(crate) fn renamed_directory(&mut self, from: &FilePath, to: &FilePath) {
         let moved: Vec<(FilePath, i32)> = self
             .names
-            .extract_if(|path, _| path.starts_with(from.as_path()))
+            .extract_if(|path, _| path.is_below(from))
             .collect();
         for (path, watch) in moved {
-            if let Ok(rest) = path.strip_prefix(from.as_path()) {
-                self.names.insert(FilePath::from(to.join(rest)), watch);
+            if let Some(new) = path.moved(from, to) {
+                self.names.insert(new, watch);
             }
         }
     }
