@@ -139,6 +139,30 @@ fn minimize_names_the_planted_cause() {
 }
 
 #[test]
+fn minimize_names_the_read_of_a_clock_that_decides() {
+    let project = Planted::new();
+    let (value, said) = project.minimize("work_takes_an_odd_time");
+    let [decision] = decisions(&value)[..] else {
+        panic!("{said}");
+    };
+    assert_eq!(decision["kind"], "clock", "{said}");
+    // Any of the times since the beginning may have become odd.
+    let text = decision["text"].as_str().unwrap();
+    assert!(text.contains(" pass until thread "), "{said}");
+    assert!(text.contains(" reads the clock at src/lib.rs:"), "{said}");
+    let place = decision["places"][0].as_str().unwrap();
+    let at: usize = place.rsplit_once(':').unwrap().1.parse().unwrap();
+    let is_after = |comment| {
+        let line = line(comment);
+        at > line.rsplit_once(':').unwrap().1.parse::<usize>().unwrap()
+    };
+    assert!(
+        is_after("// the beginning") && !is_after("// the end"),
+        "{said}"
+    );
+}
+
+#[test]
 fn minimize_refuses_recordings_that_cannot_be_compared() {
     let project = Planted::new();
     let output = project.reprise(&["minimize"]);

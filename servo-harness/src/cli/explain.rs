@@ -315,6 +315,7 @@ impl Explaining<'_> {
             })
         };
         let options = Options {
+            program: Some(&self.test.job.program),
             tries: self.args.tries,
             confirm: 5,
         };

@@ -7,6 +7,7 @@ use rr_channel_log::identity::ChannelId;
 use rr_channel_log::{Event, Outcome};
 use similar::{Algorithm, DiffOp, capture_diff_slices};
 
+use super::clocks;
 use super::run::{Action, Key, Run, Thread};
 
 /// One change of the passing run, towards the failing one.
@@ -30,6 +31,12 @@ pub(super) enum Change {
     },
     /// A lock is acquired, or a bounded channel entered, earlier or later.
     Turn { object: usize, element: Element },
+    /// Reads of a clock, after one outcome of a thread, show other times.
+    Clock {
+        thread: usize,
+        /// The unit of the passing run.
+        unit: usize,
+    },
 }
 
 /// A thread's so-many-th turn at an object.
@@ -72,6 +79,9 @@ pub(super) struct Differences {
     /// has: the units of both.
     pub(super) threads: Vec<Vec<Aligned>>,
     pub(super) objects: Vec<Object>,
+    /// For units of threads of the passing run that the failing one has as well: that unit, and
+    /// the reads of clocks of both.
+    pub(super) clocks: HashMap<(usize, usize), (usize, Vec<clocks::Place>)>,
 }
 
 /// Lays two runs side by side: threads that only `failing` has are added to `passing`,
@@ -91,6 +101,7 @@ pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
         changes: Vec::new(),
         threads: Vec::new(),
         objects: Vec::new(),
+        clocks: HashMap::new(),
     };
     let mut hunks = Vec::new();
     let mut removed: HashMap<Key, (usize, usize)> = HashMap::new();
@@ -162,6 +173,7 @@ pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
         });
     }
     objects(passing, failing, &mut differences);
+    clocks(passing, failing, &mut differences);
     differences
 }
 
@@ -346,5 +358,65 @@ fn objects(passing: &Run, failing: &Run, differences: &mut Differences) {
             places,
             complete,
         });
+    }
+}
+
+/// Lays the reads of clocks of units side by side that both runs have.
+fn clocks(passing: &Run, failing: &Run, differences: &mut Differences) {
+    let bases = [passing, failing].map(|run| clocks::Base::of(&run.threads));
+    for (at, ours) in passing.threads.iter().enumerate() {
+        let Some(theirs) = counterpart(failing, ours) else {
+            continue;
+        };
+        for place in &differences.threads[at] {
+            let Aligned::Both(p, f) = *place else {
+                continue;
+            };
+            let old = clocks::groups(ours, p);
+            let new = clocks::groups(theirs, f);
+            let keys = |thread: &Thread, groups: &[clocks::Group]| -> Vec<_> {
+                let keys = groups.iter().map(|group| clocks::key_of(thread, group));
+                keys.collect()
+            };
+            let (aligned, hunks) = align(&keys(ours, &old), &keys(theirs, &new));
+            let mut next = differences.changes.len();
+            let mut change = || {
+                differences.changes.push(Change::Clock {
+                    thread: at,
+                    unit: p,
+                });
+                next += 1;
+                next - 1
+            };
+            let of_hunks: Vec<usize> = hunks.iter().map(|_| change()).collect();
+            let hunk = |is_in: &dyn Fn(&Hunk) -> bool| {
+                let found = hunks.iter().position(is_in);
+                found.map(|hunk| of_hunks[hunk])
+            };
+            let places: Vec<clocks::Place> = aligned
+                .iter()
+                .map(|place| {
+                    let (passing, failing, change) = match *place {
+                        Aligned::Both(p, f) => {
+                            let is_equal = clocks::is_equal(
+                                (ours, &old[p], bases[0]),
+                                (theirs, &new[f], bases[1]),
+                            );
+                            (Some(p), Some(f), (!is_equal).then(&mut change))
+                        }
+                        Aligned::Passing(p, _) => (Some(p), None, hunk(&|h| h.0.contains(&p))),
+                        Aligned::Failing(f, _) => (None, Some(f), hunk(&|h| h.1.contains(&f))),
+                    };
+                    clocks::Place {
+                        passing: passing.map(|p| old[p].clone()),
+                        failing: failing.map(|f| new[f].clone()),
+                        change,
+                    }
+                })
+                .collect();
+            if !places.is_empty() {
+                differences.clocks.insert((at, p), (f, places));
+            }
+        }
     }
 }

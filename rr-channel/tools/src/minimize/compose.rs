@@ -15,7 +15,8 @@ use rr_channel_log::identity::ThreadId;
 use rr_channel_log::{ClockRead, EditedThread, Event, Op, Outcome};
 
 use super::change::{Aligned, Change, Differences, Element, counterpart, turn};
-use super::run::{Action, Item, Run};
+use super::clocks::{self, Base};
+use super::run::{Action, Item, Run, Thread};
 
 /// The changes to make, each with how many places it stays behind where the failing run
 /// has it.
@@ -35,8 +36,6 @@ pub(super) struct Candidate {
 struct Node {
     thread: usize,
     item: Item,
-    /// Which of the thread's items in the passing run it is, if it is one.
-    passing: Option<usize>,
     /// Its rank in the passing run; of what is new, that of what it comes after.
     rank: usize,
     element: Option<((ChannelId, bool), Element)>,
@@ -50,6 +49,8 @@ pub(super) struct Composer<'a> {
     pub(super) differences: &'a Differences,
     /// For each thread of the passing run, the rank of each of its items.
     ranks: Vec<Vec<usize>>,
+    /// When the clocks of the two runs began.
+    bases: [Base; 2],
 }
 
 /// Units of a thread of a candidate, by where they are from, and their change if they were
@@ -63,6 +64,7 @@ impl<'a> Composer<'a> {
             failing,
             differences,
             ranks: Vec::new(),
+            bases: [Base::of(&passing.threads), Base::of(&failing.threads)],
         };
         let mut rank = 0;
         for thread in &passing.threads {
@@ -103,7 +105,7 @@ impl<'a> Composer<'a> {
                 id: thread.id,
                 dti: thread.dti.clone(),
                 events: Vec::new(),
-                clocks: thread.clocks.clone(),
+                clocks: Vec::new(),
                 ended: thread.ended,
                 lasted: thread.lasted,
             })
@@ -123,8 +125,7 @@ impl<'a> Composer<'a> {
             threads[node.thread].events.push(event);
         }
         for (at, thread) in threads.iter_mut().enumerate() {
-            let nodes = nodes.iter().filter(|node| node.thread == at);
-            reposition(&mut thread.clocks, &self.passing.threads[at].items, nodes);
+            thread.clocks = self.clocks(chosen, at, &units[at]);
         }
         let needed = self.needed(chosen, &units, &nodes);
         Some(Candidate { threads, needed })
@@ -225,7 +226,6 @@ impl<'a> Composer<'a> {
                     nodes.push(Node {
                         thread,
                         item: *item,
-                        passing: is_passing.then_some(at),
                         rank,
                         element: elements.get(at).copied().flatten().filter(|_| is_passing),
                     });
@@ -379,6 +379,61 @@ impl<'a> Composer<'a> {
         numbers
     }
 
+    /// The reads of clocks of a thread that has these units.
+    fn clocks(&self, chosen: &Chosen, thread: usize, units: &Units) -> Vec<ClockRead> {
+        let ours = &self.passing.threads[thread];
+        let mut writer = clocks::Writer::new(self.bases);
+        let mut before = 0;
+        for &(is_passing, unit, _) in units {
+            let from = match is_passing {
+                true => Some(ours),
+                false => counterpart(self.failing, ours),
+            };
+            let Some(from) = from else { continue };
+            let items = &from.items[from.units[unit].from..from.units[unit].to];
+            let counts = clocks::counted(items);
+            // Where a read of a unit, which is at `from`, is in the candidate.
+            let position = |thread: &Thread, unit: usize, read: usize| {
+                let first = clocks::position(thread, thread.units[unit].from);
+                let within = thread.clocks[read].position.saturating_sub(first);
+                before + within.min(counts)
+            };
+            let compared = self.differences.clocks.get(&(thread, unit));
+            match (is_passing, compared, counterpart(self.failing, ours)) {
+                (true, Some((theirs, places)), Some(failing)) => {
+                    for place in places {
+                        let is_made = place.change.is_some_and(|c| chosen.contains_key(&c));
+                        if !is_made {
+                            for read in place.passing.iter().flat_map(clocks::Group::reads) {
+                                writer.keep(ours.clocks[read], position(ours, unit, read));
+                            }
+                            continue;
+                        }
+                        for read in place.failing.iter().flat_map(clocks::Group::reads) {
+                            writer.take(failing, read, position(failing, *theirs, read));
+                        }
+                        if let Some(last) =
+                            place.passing.iter().flat_map(clocks::Group::reads).last()
+                        {
+                            writer.go_on_from(&ours.clocks[last]);
+                        }
+                    }
+                }
+                _ => {
+                    for read in clocks::of_unit(from, unit) {
+                        let position = position(from, unit, read);
+                        match is_passing {
+                            true => writer.keep(from.clocks[read], position),
+                            false => writer.take(from, read, position),
+                        }
+                    }
+                }
+            }
+            before += counts;
+        }
+        writer.reads
+    }
+
     fn needed(&self, chosen: &Chosen, units: &[Units], nodes: &[Node]) -> Vec<u64> {
         let mut needed = vec![0; self.passing.threads.len()];
         let mut raise = |thread: usize, events: usize| {
@@ -389,6 +444,7 @@ impl<'a> Composer<'a> {
             let mut events = 0;
             let mut expected = 0;
             for &(is_passing, unit, change) in units {
+                let at = unit;
                 let from = match is_passing {
                     true => Some(ours),
                     false => counterpart(self.failing, ours),
@@ -411,7 +467,13 @@ impl<'a> Composer<'a> {
                         .filter(|item| matches!(item.action, Action::Event(_)))
                         .count()
                 };
-                if change.is_some() || skipped {
+                let is_shown_otherwise = is_passing
+                    && at > 0
+                    && chosen.keys().any(|change| {
+                        matches!(&self.differences.changes[*change],
+                            Change::Clock { thread: on, unit } if (*on, *unit) == (thread, at))
+                    });
+                if change.is_some() || skipped || is_shown_otherwise {
                     raise(
                         thread,
                         events + events_until((unit.outcome + 1).min(unit.to)),
@@ -489,82 +551,4 @@ fn sort(nodes: &[Node], edges: &[(usize, usize)]) -> Option<Vec<usize>> {
         }
     }
     (order.len() == nodes.len()).then_some(order)
-}
-/// Moves a thread's reads of clocks in the passing run, whose items are `passing`, to where they
-/// are among its `nodes`: behind the last event that they came after, and that is still there.
-fn reposition<'a>(
-    clocks: &mut [ClockRead],
-    passing: &[Item],
-    nodes: impl Iterator<Item = &'a Node>,
-) {
-    let counts = |item: &Item| matches!(item.action, Action::Event(event) if !event.op.is_apart());
-    // The position in the candidate behind each item of the passing run.
-    let mut behind = vec![0; passing.len()];
-    let mut position = 0;
-    for node in nodes {
-        position += u64::from(counts(&node.item));
-        if let Some(behind) = node.passing.and_then(|at| behind.get_mut(at)) {
-            *behind = position;
-        }
-    }
-    let mut last = 0;
-    let mut moved = vec![0];
-    for (item, behind) in passing.iter().zip(behind) {
-        last = last.max(behind);
-        if counts(item) {
-            moved.push(last);
-        }
-    }
-    for read in clocks {
-        let before = usize::try_from(read.position).unwrap_or(usize::MAX);
-        read.position = moved[before.min(moved.len() - 1)];
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use rr_channel_log::Clock;
-
-    use super::*;
-
-    fn event(ticket: u64) -> Item {
-        Item {
-            action: Action::Event(Event {
-                op: Op::Lock,
-                channel: None,
-                outcome: Outcome::Turn { ticket },
-            }),
-            place: None,
-        }
-    }
-
-    fn node(item: Item, passing: Option<usize>) -> Node {
-        Node {
-            thread: 0,
-            item,
-            passing,
-            rank: 0,
-            element: None,
-        }
-    }
-
-    #[test]
-    fn clocks_are_read_behind_the_events_that_are_still_there() {
-        let passing: Vec<_> = (0..3).map(event).collect();
-        let nodes = [
-            node(passing[0], Some(0)),
-            node(event(7), None),
-            node(passing[2], Some(2)),
-        ];
-        let clock = Clock::Monotonic;
-        let read = |position| ClockRead {
-            position,
-            clock,
-            site: 0,
-            nanoseconds: 0,
-        };
-        let mut clocks = [0, 1, 2, 3, 9].map(read);
-        reposition(&mut clocks, &passing, nodes.iter());
-        assert_eq!(clocks, [0, 1, 1, 3, 3].map(read));
-    }
 }

@@ -1,14 +1,17 @@
 //! Describes changes in words.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use rr_channel_log::identity::ThreadId;
-use rr_channel_log::{Event, Op, Outcome};
+use rr_channel_log::{ClockRead, Event, Op, Outcome};
 use serde::{Deserialize, Serialize};
 
 use super::change::{Change, Element, counterpart, turn};
+use super::clocks;
 use super::compose::{Chosen, Composer};
 use super::run::{Action, Item, Key, Run, Thread, Unit};
+use super::sites::Sites;
 
 /// A decision that the failing run takes otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,11 +40,21 @@ pub enum Kind {
     Outcome,
     /// Which thread has a lock first, or enters a channel first.
     Turn,
+    /// The time that passes, as a thread reads it from a clock.
+    Clock,
 }
 
 /// Says a set of changes.
-pub(super) fn decisions(composer: &Composer<'_>, chosen: &Chosen) -> Vec<Decision> {
-    let describer = Describer { composer, chosen };
+pub(super) fn decisions(
+    composer: &Composer<'_>,
+    chosen: &Chosen,
+    sites: Option<&Sites>,
+) -> Vec<Decision> {
+    let describer = Describer {
+        composer,
+        chosen,
+        sites,
+    };
     let mut changes: Vec<usize> = chosen.keys().copied().collect();
     changes.sort_unstable();
     let mut decisions = Vec::new();
@@ -64,6 +77,9 @@ pub(super) fn decisions(composer: &Composer<'_>, chosen: &Chosen) -> Vec<Decisio
                 inserted,
             } => decisions.push(describer.outcomes(*thread, removed, inserted)),
             Change::Turn { object, element } => decisions.push(describer.turn(*object, *element)),
+            Change::Clock { thread, unit } => {
+                decisions.push(describer.clock(change, *thread, *unit));
+            }
         }
     }
     decisions.extend(
@@ -89,6 +105,7 @@ type Source = Option<(u32, u32)>;
 struct Describer<'a> {
     composer: &'a Composer<'a>,
     chosen: &'a Chosen,
+    sites: Option<&'a Sites>,
 }
 
 impl Describer<'_> {
@@ -342,6 +359,76 @@ impl Describer<'_> {
         }
     }
 
+    /// The times that a thread reads from a clock.
+    fn clock(&self, change: usize, thread: usize, unit: usize) -> Decision {
+        let differences = self.composer.differences;
+        let ours = &self.composer.passing.threads[thread];
+        let theirs = counterpart(self.composer.failing, ours).unwrap_or(ours);
+        let mut places = Vec::new();
+        let compared = differences.clocks.get(&(thread, unit));
+        let groups = compared.map_or(&[][..], |(_, groups)| groups);
+        let changed = groups.iter().filter(|place| place.change == Some(change));
+        let (mut old, mut new) = (Vec::new(), Vec::new());
+        let (mut here, mut since) = (None, None);
+        for place in changed {
+            let read = [(theirs, &place.failing), (ours, &place.passing)];
+            let read = read
+                .into_iter()
+                .find_map(|(thread, group)| Some((thread, group.as_ref()?)));
+            if let Some((thread, group)) = read
+                && here.is_none()
+            {
+                here = self.site(&thread.clocks[group.from], &mut places);
+                let before = clocks::before(thread, group.from);
+                since = before.and_then(|before| self.site(before, &mut places));
+            }
+            old.extend(place.passing.as_ref().map(|group| duration(ours, group)));
+            new.extend(place.failing.as_ref().map(|group| duration(theirs, group)));
+        }
+        // Without lines, the outcome before it has to tell which read it is.
+        let after = match ours.units[unit].key {
+            Key::Start => String::new(),
+            _ if here.is_some() => String::new(),
+            _ => {
+                let what = self.unit(self.composer.passing, ours, &ours.units[unit], &mut places);
+                format!(" after {what}")
+            }
+        };
+        let since = since.map_or_else(String::new, |since| format!(" since its read at {since}"));
+        let read = format!(
+            "thread {} reads the clock{}{after}{since}",
+            self.thread(ours),
+            at_place(here)
+        );
+        let text = match (&old[..], &new[..]) {
+            (old, []) => format!(
+                "{} until {read}, in the run that passes only",
+                old.join(", ")
+            ),
+            ([], new) => format!("{} until {read}", new.join(", ")),
+            (old, new) => format!(
+                "{} until {read}, and not {}",
+                new.join(", "),
+                old.join(", ")
+            ),
+        };
+        Decision {
+            kind: Kind::Clock,
+            text,
+            thread: ours.dti.to_string(),
+            places,
+        }
+    }
+
+    /// The line that read a clock, which is also noted among the places.
+    fn site(&self, read: &ClockRead, places: &mut Vec<String>) -> Option<String> {
+        let line = self.sites?.line(read.site)?;
+        if !places.contains(&line) {
+            places.push(line.clone());
+        }
+        Some(line)
+    }
+
     fn element(
         &self,
         id: rr_channel_log::identity::ChannelId,
@@ -451,6 +538,24 @@ impl Describer<'_> {
         }
         Some(place)
     }
+}
+
+/// The time from the read before a group of reads to its last one.
+fn duration(thread: &Thread, group: &clocks::Group) -> String {
+    let last = &thread.clocks[group.to - 1];
+    let first = clocks::before(thread, group.from).unwrap_or(&thread.clocks[group.from]);
+    let passed = last.nanoseconds.saturating_sub(first.nanoseconds);
+    let passed = format!("{:?} pass", Duration::from_nanos(passed.unsigned_abs()));
+    let reads = match group.to - group.from {
+        1 => String::new(),
+        reads => format!(" in {reads} reads"),
+    };
+    let back = if last.nanoseconds < first.nanoseconds {
+        " backwards"
+    } else {
+        ""
+    };
+    format!("{passed}{back}{reads}")
 }
 
 fn at_place(place: Option<String>) -> String {

@@ -3,7 +3,8 @@
 //!
 //! Both runs are recordings of the same program. Their differences are split into changes
 //! ([`change`]): a message goes to another thread, or comes earlier or later; an operation
-//! finds nothing, or its time is up; a lock is acquired in another order. The passing run with
+//! finds nothing, or its time is up; a lock is acquired in another order; a clock shows another
+//! time. The passing run with
 //! a set of these changes is a recording that no run made ([`compose`]). A replay of this
 //! candidate shows its outcome ([`trial`]). The search finds a small set that fails
 //! ([`search`]). The change of each message and lock is then undone as far as the test still
@@ -18,10 +19,12 @@
 //! **Invariant:** a set is an answer only if it fails in each of several replays.
 
 mod change;
+mod clocks;
 mod compose;
 mod describe;
 mod run;
 mod search;
+mod sites;
 mod trial;
 
 use std::collections::{BTreeMap, HashMap};
@@ -37,6 +40,7 @@ use self::compose::{Candidate, Chosen, Composer};
 pub use self::describe::Decision;
 use self::run::{Key, Numbers, Run};
 use self::search::Tries;
+use self::sites::Sites;
 use self::trial::{Evidence, Finding, decide};
 
 /// The outcome of a replay.
@@ -62,7 +66,9 @@ pub struct Replayed {
 
 /// How to search.
 #[derive(Debug, Clone, Copy)]
-pub struct Options {
+pub struct Options<'a> {
+    /// The program that was recorded: its debug information has the lines that read clocks.
+    pub program: Option<&'a Path>,
     /// The most candidates that are replayed.
     pub tries: u32,
     /// How often the answer is replayed, to see whether it holds.
@@ -98,7 +104,7 @@ pub fn minimize(
     passing: &Path,
     failing: &Path,
     scratch: &Path,
-    options: Options,
+    options: Options<'_>,
     replay: &mut dyn FnMut(&Path) -> anyhow::Result<Replayed>,
 ) -> anyhow::Result<Minimum> {
     let mut numbers = Numbers::default();
@@ -119,18 +125,22 @@ pub fn minimize(
         nothing == Finding::Passes,
         "a replay of the passing run does not pass: what decides was not recorded"
     );
-    let all: Vec<usize> = (0..count).collect();
-    let whole: Chosen = all.iter().map(|change| (*change, 0)).collect();
-    let fails = bench.settle(&whole)? == Finding::Fails;
+    let is_clock = |change: &usize| matches!(differences.changes[*change], Change::Clock { .. });
+    let mut all: Vec<usize> = (0..count).filter(|change| !is_clock(change)).collect();
+    let mut fails = !all.is_empty() && bench.settle(&whole(&all))? == Finding::Fails;
+    // No two runs read the same times: these are looked at only where they are needed.
+    if !fails && all.len() < count {
+        all = (0..count).collect();
+        fails = bench.settle(&whole(&all))? == Finding::Fails;
+    }
+    let count = all.len();
     ensure!(
         fails,
         "a replay with all decisions of the failing run does not fail: what decides was not \
          recorded"
     );
 
-    let mut tries = Tries::new(options.tries, |set: &[usize]| {
-        bench.decide(&set.iter().map(|change| (*change, 0)).collect())
-    });
+    let mut tries = Tries::new(options.tries, |set: &[usize]| bench.decide(&whole(set)));
     let minimum = tries.minimize(
         all,
         &[
@@ -141,7 +151,7 @@ pub fn minimize(
     )?;
     let is_over = tries.is_over();
     let mut left = tries.left;
-    let mut chosen: Chosen = minimum.iter().map(|change| (*change, 0)).collect();
+    let mut chosen = whole(&minimum);
     if chosen.len() <= NARROWED {
         for change in minimum {
             narrow(&mut bench, &mut chosen, change, &mut left)?;
@@ -155,12 +165,14 @@ pub fn minimize(
         confirmed.1 += u32::from(bench.settle(&chosen)? == Finding::Fails);
     }
     let candidate = composer.compose(&chosen);
+    let has_clocks = chosen.keys().any(is_clock);
+    let sites = options.program.filter(|_| has_clocks).and_then(Sites::of);
     if let Some(candidate) = &candidate {
         write(candidate, &passing, &answer)?;
     }
     Ok(Minimum {
         differences: count,
-        decisions: describe::decisions(&composer, &chosen),
+        decisions: describe::decisions(&composer, &chosen, sites.as_ref()),
         changes: chosen.len(),
         tries: options.tries - left,
         complete: left > 0 && !is_over,
@@ -168,9 +180,16 @@ pub fn minimize(
     })
 }
 
+/// These changes, as far as the failing run has them.
+fn whole(changes: &[usize]) -> Chosen {
+    changes.iter().map(|change| (*change, 0)).collect()
+}
+
 /// How often a candidate is decided of which nothing becomes known and on which the whole
 /// answer depends.
 const ATTEMPTS: u32 = 3;
+/// Threads' changes of clocks are told from their others by numbers beyond those of threads.
+const CLOCKS: usize = 1 << 32;
 /// Beyond so many changes, it is not asked how far each has to go.
 const NARROWED: usize = 16;
 
@@ -274,6 +293,7 @@ fn by_thread(differences: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
         Change::Message { from, .. } => (false, from.0),
         Change::Outcomes { thread, .. } => (false, *thread),
         Change::Turn { object, .. } => (true, *object),
+        Change::Clock { thread, .. } => (false, CLOCKS + *thread),
     })
 }
 
@@ -289,6 +309,7 @@ fn by_sender(differences: &Differences, changes: &[usize]) -> Vec<Vec<usize>> {
         Change::Message { from, to, .. } => (1, from.0, to.0),
         Change::Outcomes { thread, .. } => (2, *thread, change),
         Change::Turn { object, element } => (3, *object, element.thread),
+        Change::Clock { thread, unit } => (4, *thread, *unit),
     })
 }
 
@@ -327,7 +348,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use rr_channel_log::identity::{ChannelId, Dti, ThreadId};
-    use rr_channel_log::{EditedThread, Event, Op, Outcome};
+    use rr_channel_log::{Clock, ClockRead, EditedThread, Event, Op, Outcome};
     use std::time::Duration;
 
     fn on(number: u32, op: Op, outcome: Outcome) -> Event {
@@ -361,16 +382,29 @@ mod tests {
     }
 
     fn run(threads: &[Vec<Event>], numbers: &mut Numbers) -> Run {
+        timed(threads, &[], numbers)
+    }
+
+    /// The same, with the reads of each thread.
+    fn timed(threads: &[Vec<Event>], clocks: &[&[(u64, u64, i64)]], numbers: &mut Numbers) -> Run {
         let dir = tempfile::tempdir().unwrap();
+        let read = |&(position, site, nanoseconds): &(u64, u64, i64)| ClockRead {
+            position,
+            clock: Clock::Monotonic,
+            site,
+            nanoseconds,
+        };
+        let clocks = clocks.iter().map(|reads| reads.iter().map(read).collect());
         let threads: Vec<_> = threads
             .iter()
+            .zip(clocks.chain(std::iter::repeat(Vec::new())))
             .zip(0..)
-            .map(|(events, id)| EditedThread {
+            .map(|((events, clocks), id)| EditedThread {
                 id: ThreadId(id),
                 dti: Dti::main().child(id + 1),
                 events: events.clone(),
                 ended: true,
-                clocks: Vec::new(),
+                clocks,
                 lasted: Duration::ZERO,
             })
             .collect();
@@ -470,6 +504,88 @@ mod tests {
         let only = composed(&composer, &Chosen::from([(moved.unwrap(), 0)]));
         let expected = ["r20 d", "r21 r30 d"].map(events);
         assert_eq!(only, Some(expected.to_vec()));
+    }
+
+    /// Reads of a clock: after how many events, by which code, and what.
+    type Reads<'a> = &'a [(u64, u64, i64)];
+
+    /// The reads of the first thread in the candidate with some of the changes.
+    #[track_caller]
+    fn check_clocks(
+        events: [&str; 2],
+        passing: Reads<'_>,
+        failing: Reads<'_>,
+        expected: &[(&[usize], Reads<'_>)],
+    ) {
+        let mut numbers = Numbers::default();
+        let [first, second] = events.map(|events| all(&[events]));
+        let mut passing = timed(&first, &[passing], &mut numbers);
+        let failing = timed(&second, &[failing], &mut numbers);
+        let differences = compare(&mut passing, &failing);
+        let composer = Composer::new(&passing, &failing, &differences);
+        for (chosen, reads) in expected {
+            let candidate = composer.compose(&whole(chosen)).unwrap();
+            let clocks = candidate.threads[0].clocks.iter();
+            let clocks = clocks.map(|read| (read.position, read.site, read.nanoseconds));
+            assert_eq!(clocks.collect::<Vec<_>>(), *reads, "with {chosen:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_time_passes_as_in_the_failing_run_and_later_ones_move_along() {
+        check_clocks(
+            ["l0 l1", "l0 l1"],
+            &[(0, 1, 100), (1, 2, 110), (2, 3, 130)],
+            &[(0, 1, 1000), (1, 2, 1500), (2, 3, 1520)],
+            &[
+                (&[], &[(0, 1, 100), (1, 2, 110), (2, 3, 130)]),
+                (&[0], &[(0, 1, 100), (1, 2, 600), (2, 3, 620)]),
+            ],
+        );
+    }
+
+    #[test]
+    fn reads_in_a_row_change_together_however_many_they_are() {
+        check_clocks(
+            ["l0", "l0"],
+            &[(0, 1, 100), (0, 2, 110), (0, 2, 120), (0, 3, 130)],
+            &[(0, 1, 0), (0, 2, 1), (0, 2, 2), (0, 2, 3), (0, 3, 13)],
+            &[
+                (&[], &[(0, 1, 100), (0, 2, 110), (0, 2, 120), (0, 3, 130)]),
+                (
+                    &[0],
+                    &[
+                        (0, 1, 100),
+                        (0, 2, 101),
+                        (0, 2, 102),
+                        (0, 2, 103),
+                        (0, 3, 113),
+                    ],
+                ),
+            ],
+        );
+    }
+
+    #[test]
+    fn reads_come_and_go_with_the_outcome_before_them() {
+        // The time is up in the failing run, and a clock is read that the passing one never reads.
+        check_clocks(
+            ["r10 d", "t r10 d"],
+            &[(0, 1, 100), (1, 2, 110), (2, 3, 130)],
+            &[(0, 1, 0), (1, 9, 50), (2, 2, 65), (3, 3, 80)],
+            &[
+                (&[], &[(0, 1, 100), (1, 2, 110), (2, 3, 130)]),
+                (&[0], &[(0, 1, 100), (1, 9, 150), (2, 2, 150), (3, 3, 150)]),
+                (
+                    &[0, 1],
+                    &[(0, 1, 100), (1, 9, 150), (2, 2, 165), (3, 3, 185)],
+                ),
+                (
+                    &[0, 1, 2],
+                    &[(0, 1, 100), (1, 9, 150), (2, 2, 165), (3, 3, 180)],
+                ),
+            ],
+        );
     }
 
     /// What comes of threads that acquire these locks, if each of the numbers says who is

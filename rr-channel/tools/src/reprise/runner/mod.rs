@@ -451,6 +451,7 @@ fn minimize(runner: &Runner, dir: &Path, key: &Path) -> anyhow::Result<Ending> {
         })
     };
     let options = Options {
+        program: Some(&runner.executable),
         tries: u32::try_from(runner.times).unwrap_or(u32::MAX),
         confirm: 5,
     };

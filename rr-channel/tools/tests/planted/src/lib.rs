@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crossbeam_channel::{bounded, select, unbounded, RecvTimeoutError};
 use parking_lot::Mutex;
@@ -150,4 +150,20 @@ fn an_answer_takes_too_long() {
     let answer = r.recv_timeout(Duration::from_millis(150));
     assert_ne!(answer, Err(RecvTimeoutError::Timeout));
     server.join().unwrap().unwrap();
+}
+
+/// Half of all times are odd. Other times are read as well, and do not matter.
+#[test]
+fn work_takes_an_odd_time() {
+    let (s, r) = unbounded();
+    let mut noise = Vec::new();
+    let begun = Instant::now(); // the beginning
+    for n in 0..3 {
+        noise.push(Instant::now());
+        s.send(n).unwrap();
+        r.recv().unwrap();
+    }
+    let end = Instant::now(); // the end
+    noise.push(Instant::now());
+    assert_eq!(end.duration_since(begun).as_nanos() % 2, 0);
 }
