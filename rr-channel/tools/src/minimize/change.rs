@@ -82,6 +82,9 @@ pub(super) struct Differences {
     /// For units of threads of the passing run that the failing one has as well: that unit, and
     /// the reads of clocks of both.
     pub(super) clocks: HashMap<(usize, usize), (usize, Vec<clocks::Place>)>,
+    /// Of these units, those upon whose outcome a thread does something else in the failing run:
+    /// that unit, and the change of clocks with which it does so.
+    pub(super) bodies: HashMap<(usize, usize), (usize, usize)>,
 }
 
 /// Lays two runs side by side: threads that only `failing` has are added to `passing`,
@@ -102,6 +105,7 @@ pub(super) fn compare(passing: &mut Run, failing: &Run) -> Differences {
         threads: Vec::new(),
         objects: Vec::new(),
         clocks: HashMap::new(),
+        bodies: HashMap::new(),
     };
     let mut hunks = Vec::new();
     let mut removed: HashMap<Key, (usize, usize)> = HashMap::new();
@@ -379,16 +383,24 @@ fn clocks(passing: &Run, failing: &Run, differences: &mut Differences) {
                 keys.collect()
             };
             let (aligned, hunks) = align(&keys(ours, &old), &keys(theirs, &new));
-            let mut next = differences.changes.len();
+            // What the thread does may follow from what it reads: they change together.
+            let is_other = !aligned.is_empty() && !does_the_same((ours, p), (theirs, f));
+            let changes = &mut differences.changes;
             let mut change = || {
-                differences.changes.push(Change::Clock {
+                changes.push(Change::Clock {
                     thread: at,
                     unit: p,
                 });
-                next += 1;
-                next - 1
+                changes.len() - 1
             };
-            let of_hunks: Vec<usize> = hunks.iter().map(|_| change()).collect();
+            let whole = is_other.then(&mut change);
+            if let Some(change) = whole {
+                differences.bodies.insert((at, p), (f, change));
+            }
+            let of_hunks: Vec<usize> = hunks
+                .iter()
+                .map(|_| whole.unwrap_or_else(&mut change))
+                .collect();
             let hunk = |is_in: &dyn Fn(&Hunk) -> bool| {
                 let found = hunks.iter().position(is_in);
                 found.map(|hunk| of_hunks[hunk])
@@ -402,7 +414,8 @@ fn clocks(passing: &Run, failing: &Run, differences: &mut Differences) {
                                 (ours, &old[p], bases[0]),
                                 (theirs, &new[f], bases[1]),
                             );
-                            (Some(p), Some(f), (!is_equal).then(&mut change))
+                            let own = || (!is_equal).then(&mut change);
+                            (Some(p), Some(f), whole.or_else(own))
                         }
                         Aligned::Passing(p, _) => (Some(p), None, hunk(&|h| h.0.contains(&p))),
                         Aligned::Failing(f, _) => (None, Some(f), hunk(&|h| h.1.contains(&f))),
@@ -419,4 +432,18 @@ fn clocks(passing: &Run, failing: &Run, differences: &mut Differences) {
             }
         }
     }
+}
+
+/// Whether threads do the same upon an outcome, in whichever turn.
+fn does_the_same((ours, p): (&Thread, usize), (theirs, f): (&Thread, usize)) -> bool {
+    let what = |thread: &Thread, unit: usize| -> Vec<_> {
+        let unit = &thread.units[unit];
+        let items = thread.items[unit.from..unit.to].iter();
+        let what = items.map(|item| match item.action {
+            Action::Event(event) => (Some(event.op), event.channel),
+            Action::Message { channel, .. } => (None, channel),
+        });
+        what.collect()
+    };
+    what(ours, p) == what(theirs, f)
 }

@@ -76,6 +76,13 @@ pub(super) fn groups(thread: &Thread, unit: usize) -> Vec<Group> {
     groups.collect()
 }
 
+/// Groups from the first to the last of these; `None` of none.
+pub(super) fn all<'a>(groups: impl Iterator<Item = &'a Group>) -> Option<Group> {
+    let ends = |group: &Group| (group.from, group.to);
+    let (from, to) = groups.map(ends).reduce(|(from, _), (_, to)| (from, to))?;
+    Some(Group { from, to })
+}
+
 const fn key(read: &ClockRead) -> (Clock, u64) {
     (read.clock, read.site)
 }

@@ -147,9 +147,16 @@ impl<'a> Composer<'a> {
             .differences
             .threads
             .iter()
-            .map(|places| {
+            .enumerate()
+            .map(|(thread, places)| {
+                let body = |unit| self.differences.bodies.get(&(thread, unit));
                 let unit = |place: &Aligned| match place {
-                    Aligned::Both(p, _) => Some((true, *p, None)),
+                    Aligned::Both(p, _) => Some(match body(*p) {
+                        Some(&(f, change)) if chosen.contains_key(&change) => {
+                            (false, f, Some(change))
+                        }
+                        _ => (true, *p, None),
+                    }),
                     Aligned::Passing(p, change) => (!is_made(change)).then_some((true, *p, None)),
                     Aligned::Failing(f, change) => is_made(change).then_some((false, *f, *change)),
                 };
@@ -384,7 +391,7 @@ impl<'a> Composer<'a> {
         let ours = &self.passing.threads[thread];
         let mut writer = clocks::Writer::new(self.bases);
         let mut before = 0;
-        for &(is_passing, unit, _) in units {
+        for &(is_passing, unit, change) in units {
             let from = match is_passing {
                 true => Some(ours),
                 false => counterpart(self.failing, ours),
@@ -428,6 +435,12 @@ impl<'a> Composer<'a> {
                         }
                     }
                 }
+            }
+            // In place of this unit of the passing run, whose reads it replaces.
+            if let Some(Change::Clock { unit, .. }) = change.map(|c| &self.differences.changes[c])
+                && let Some(last) = clocks::of_unit(ours, *unit).last()
+            {
+                writer.go_on_from(&ours.clocks[last]);
             }
             before += counts;
         }

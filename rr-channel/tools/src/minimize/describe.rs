@@ -368,23 +368,18 @@ impl Describer<'_> {
         let compared = differences.clocks.get(&(thread, unit));
         let groups = compared.map_or(&[][..], |(_, groups)| groups);
         let changed = groups.iter().filter(|place| place.change == Some(change));
-        let (mut old, mut new) = (Vec::new(), Vec::new());
-        let (mut here, mut since) = (None, None);
-        for place in changed {
-            let read = [(theirs, &place.failing), (ours, &place.passing)];
-            let read = read
-                .into_iter()
-                .find_map(|(thread, group)| Some((thread, group.as_ref()?)));
-            if let Some((thread, group)) = read
-                && here.is_none()
-            {
-                here = self.site(&thread.clocks[group.from], &mut places);
-                let before = clocks::before(thread, group.from);
-                since = before.and_then(|before| self.site(before, &mut places));
-            }
-            old.extend(place.passing.as_ref().map(|group| duration(ours, group)));
-            new.extend(place.failing.as_ref().map(|group| duration(theirs, group)));
-        }
+        let old = clocks::all(changed.clone().filter_map(|place| place.passing.as_ref()));
+        let new = clocks::all(changed.filter_map(|place| place.failing.as_ref()));
+        let read = [(theirs, &new), (ours, &old)];
+        let read = read
+            .into_iter()
+            .find_map(|(thread, group)| Some((thread, group.as_ref()?)));
+        let last = read.map(|(thread, group)| &thread.clocks[group.to - 1]);
+        let before = read.and_then(|(thread, group)| clocks::before(thread, group.from));
+        let here = last.and_then(|read| self.site(read, &mut places));
+        let since = before.and_then(|read| self.site(read, &mut places));
+        let old = old.map(|group| duration(ours, &group));
+        let new = new.map(|group| duration(theirs, &group));
         // Without lines, the outcome before it has to tell which read it is.
         let after = match ours.units[unit].key {
             Key::Start => String::new(),
@@ -400,17 +395,10 @@ impl Describer<'_> {
             self.thread(ours),
             at_place(here)
         );
-        let text = match (&old[..], &new[..]) {
-            (old, []) => format!(
-                "{} until {read}, in the run that passes only",
-                old.join(", ")
-            ),
-            ([], new) => format!("{} until {read}", new.join(", ")),
-            (old, new) => format!(
-                "{} until {read}, and not {}",
-                new.join(", "),
-                old.join(", ")
-            ),
+        let text = match (old, new) {
+            (Some(old), None) => format!("{old} until {read}, in the run that passes only"),
+            (Some(old), Some(new)) => format!("{new} until {read}, and not {old}"),
+            (None, new) => format!("{} until {read}", new.unwrap_or_default()),
         };
         Decision {
             kind: Kind::Clock,

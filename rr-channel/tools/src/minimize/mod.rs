@@ -567,6 +567,32 @@ mod tests {
     }
 
     #[test]
+    fn what_a_thread_does_after_it_has_read_a_clock_changes_with_that() {
+        // In the failing run it acquires the lock once more, for the time that it read.
+        let mut numbers = Numbers::default();
+        let first = [events("r10 l0 r11 l1")];
+        let second = [events("r10 l0 l1 r11 l2")];
+        let mut passing = timed(&first, &[&[(1, 1, 100), (3, 1, 120)]], &mut numbers);
+        let failing = timed(
+            &second,
+            &[&[(1, 1, 0), (2, 2, 50), (4, 1, 70)]],
+            &mut numbers,
+        );
+        let differences = compare(&mut passing, &failing);
+        let composer = Composer::new(&passing, &failing, &differences);
+        let count = differences.changes.len();
+        assert_eq!(count, 1, "{:?}", differences.changes);
+        assert_eq!(composed(&composer, &whole(&[])), Some(first.to_vec()));
+        let candidate = composer.compose(&whole(&[0])).unwrap();
+        assert_eq!(candidate.threads[0].events, second[0]);
+        let clocks = candidate.threads[0].clocks.iter();
+        let clocks: Vec<_> = clocks
+            .map(|read| (read.position, read.nanoseconds))
+            .collect();
+        assert_eq!(clocks, [(1, 100), (2, 150), (4, 170)]);
+    }
+
+    #[test]
     fn reads_come_and_go_with_the_outcome_before_them() {
         // The time is up in the failing run, and a clock is read that the passing one never reads.
         check_clocks(
