@@ -6,7 +6,7 @@ use rr_channel_log::Op;
 
 use crate::engine::chaos;
 use crate::engine::objects::{Mode, Object, Operation, is_attempt};
-use crate::engine::replay::{self, PollTurn};
+use crate::engine::replay::{self, PollTurn, Polled};
 use crate::engine::signal::{LastSignal, Signal};
 use crate::platform::spin_lock::SpinLock;
 
@@ -124,7 +124,13 @@ impl Notified {
                     return Poll::Pending;
                 }
                 let waker = waker.unwrap_or(Waker::noop());
-                match engine.poll_notified(order, pended.number(), waker, is_attempt) {
+                let polled = Polled {
+                    order,
+                    operation: pended.number(),
+                    waker,
+                    is_attempt,
+                };
+                match engine.poll_notified(polled) {
                     PollTurn::Live => {
                         let polled = poll(Notice::Poll);
                         if polled.is_ready() {

@@ -36,7 +36,7 @@ use crate::engine::fork;
 use crate::engine::object_names::{self, ObjectNames};
 use crate::engine::order::{Order, Word};
 use crate::engine::pool;
-use crate::engine::replay::{self, Engine, PollTurn, Turn};
+use crate::engine::replay::{self, Engine, PollTurn, Polled, Turn};
 use crate::engine::session::{Session, session};
 use crate::platform::spin_lock::SpinLock;
 
@@ -363,20 +363,18 @@ impl Object {
             Which::Timer => 0,
         };
         let is_attempt = is_attempt(Some(cx.waker()));
-        let mut turn = engine.poll_turn(&self.order, number, cx.waker(), is_attempt);
+        let polled = Polled {
+            order: &self.order,
+            operation: number,
+            waker: cx.waker(),
+            is_attempt,
+        };
+        let mut turn = engine.poll_turn(polled);
         if let PollTurn::Now(event) = turn
             && event.outcome == Outcome::Disconnected
             && let Which::Entry(_) = which
         {
-            let is_closed = || self.closed.load(SeqCst) != OPEN;
-            turn = engine.poll_closed(
-                &self.order,
-                event,
-                number,
-                cx.waker(),
-                is_attempt,
-                is_closed,
-            );
+            turn = engine.poll_closed(polled, event, || self.closed.load(SeqCst) != OPEN);
         }
         let event = match turn {
             PollTurn::Live => return self.poll_live(engine, number, cx, poll, ready),

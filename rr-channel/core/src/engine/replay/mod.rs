@@ -75,7 +75,7 @@ pub use lock_order::{Once as OnceTurn, Turn, Woken};
 use locked::Locked;
 pub use operation::{Arm, Got, Native, Pick};
 use operation::{Change, Need, Plan, Want};
-pub use polls::{PollTurn, next_event, polled};
+pub use polls::{PollTurn, Polled, next_event, polled};
 use progress::Patience;
 pub use report::{Attempt, Cause, Desync, Progress, Report};
 pub use report_file::ReportFile;

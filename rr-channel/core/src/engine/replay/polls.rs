@@ -23,6 +23,18 @@ use crate::engine::context;
 use crate::engine::order::Order;
 use crate::platform::lock::lock;
 
+/// A poll of an operation.
+#[derive(Debug, Clone, Copy)]
+pub struct Polled<'a> {
+    /// That of the object.
+    pub order: &'a Order,
+    /// Which of several operations of a task on the object it is.
+    pub operation: u32,
+    pub waker: &'a Waker,
+    /// Whether it cannot be polled again. Then it waits for what its log has next.
+    pub is_attempt: bool,
+}
+
 /// The log's entry for the poll of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum PollTurn {
@@ -32,6 +44,18 @@ pub enum PollTurn {
     Later,
     /// Nothing: the task is live.
     Live,
+}
+
+impl Polled<'_> {
+    fn parked(self, watch: Option<(Watch, u64)>, expected: Option<Event>) -> Parked {
+        let name = self.order.name();
+        Parked {
+            name: name.map(|name| name.with_operation(self.operation)),
+            watch,
+            expected,
+            waker: self.waker.clone(),
+        }
+    }
 }
 
 thread_local! {
@@ -109,37 +133,21 @@ impl Engine {
         self.lock().steps
     }
 
-    /// Returns the log's entry for the poll of an operation on the object of `order`. The object is
-    /// named by its first event. An attempt waits for what its log has next; it cannot be polled
-    /// again.
-    pub fn poll_turn(
-        &self,
-        order: &Order,
-        operation: u32,
-        waker: &Waker,
-        is_attempt: bool,
-    ) -> PollTurn {
-        self.poll_turn_of(order, operation, waker, is_attempt, |outcome| {
-            !matches!(outcome, Outcome::Woken { .. })
-        })
+    /// Returns the log's entry for the poll of an operation. The object is named by its first event.
+    pub fn poll_turn(&self, polled: Polled<'_>) -> PollTurn {
+        self.poll_turn_of(polled, |outcome| !matches!(outcome, Outcome::Woken { .. }))
     }
 
-    fn poll_turn_of(
-        &self,
-        order: &Order,
-        operation: u32,
-        waker: &Waker,
-        is_attempt: bool,
-        fits: impl FnOnce(Outcome) -> bool,
-    ) -> PollTurn {
+    fn poll_turn_of(&self, polled: Polled<'_>, fits: impl FnOnce(Outcome) -> bool) -> PollTurn {
+        let order = polled.order;
         let id = context::thread_or_last();
         let event = match follow::next() {
             Planned::Live => return PollTurn::Live,
-            Planned::End | Planned::Beyond => return self.park(id, order, operation, None, waker),
+            Planned::End | Planned::Beyond => return self.park(id, polled, None),
             Planned::Event(event) => event,
         };
-        if !event.op.is_poll() || !is_of(&event, order, operation) || !fits(event.outcome) {
-            return self.park(id, order, operation, None, waker);
+        if !event.op.is_poll() || !is_of(&event, order, polled.operation) || !fits(event.outcome) {
+            return self.park(id, polled, None);
         }
         let Outcome::Turn { ticket } = event.outcome else {
             return self.now(order, event);
@@ -152,7 +160,7 @@ impl Engine {
             self.desync(id, Cause::Missed { expected: event });
             return PollTurn::Live;
         }
-        if event.op == Op::Poll || is_attempt {
+        if event.op == Op::Poll || polled.is_attempt {
             if let Some(name) = event.channel {
                 order.learn(name);
             }
@@ -161,7 +169,7 @@ impl Engine {
                 false => PollTurn::Live,
             };
         }
-        match self.park(id, order, operation, Some(ticket), waker) {
+        match self.park(id, polled, Some(ticket)) {
             PollTurn::Now(_) => self.now(order, event),
             other => other,
         }
@@ -176,16 +184,8 @@ impl Engine {
 
     /// As [`poll_turn`](Engine::poll_turn), of an operation that is ready when its task has been
     /// notified: by the notification that the event names.
-    pub fn poll_notified(
-        &self,
-        order: &Order,
-        operation: u32,
-        waker: &Waker,
-        is_attempt: bool,
-    ) -> PollTurn {
-        let turn = self.poll_turn_of(order, operation, waker, is_attempt, |outcome| {
-            matches!(outcome, Outcome::Woken { .. })
-        });
+    pub fn poll_notified(&self, polled: Polled<'_>) -> PollTurn {
+        let turn = self.poll_turn_of(polled, |outcome| matches!(outcome, Outcome::Woken { .. }));
         let PollTurn::Now(event) = turn else {
             return turn;
         };
@@ -193,40 +193,32 @@ impl Engine {
             return turn;
         };
         let has_happened = || lock(&self.signals).get(&sender).copied().unwrap_or(0) >= number;
-        let watch = (Watch::Signals(sender), number);
-        let waits = event.op == Op::Poll || is_attempt;
-        self.poll_happened(order, event, operation, waker, waits, watch, has_happened)
+        self.poll_happened(
+            polled,
+            event,
+            (Watch::Signals(sender), number),
+            has_happened,
+        )
     }
 
-    /// The log's entry for an operation on the object of `order`, which is `event`, is that it finds
-    /// the object closed: it is ready when that `is_closed`.
+    /// The log's entry for the poll of an operation, which is `event`, is that it finds the object
+    /// closed: it is ready when that `is_closed`.
     pub fn poll_closed(
         &self,
-        order: &Order,
+        polled: Polled<'_>,
         event: Event,
-        operation: u32,
-        waker: &Waker,
-        is_attempt: bool,
         is_closed: impl Fn() -> bool,
     ) -> PollTurn {
-        let watch = (Watch::Object(order.address()), u64::MAX);
-        let waits = event.op == Op::Poll || is_attempt;
-        self.poll_happened(order, event, operation, waker, waits, watch, is_closed)
+        let watch = (Watch::Object(polled.order.address()), u64::MAX);
+        self.poll_happened(polled, event, watch, is_closed)
     }
 
     /// As [`poll_turn`](Engine::poll_turn), of an operation whose event is next, and which is ready
     /// when something `has_happened` that touches what is watched.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the operation, and what it awaits"
-    )]
     fn poll_happened(
         &self,
-        order: &Order,
+        polled: Polled<'_>,
         event: Event,
-        operation: u32,
-        waker: &Waker,
-        waits: bool,
         watch: (Watch, u64),
         has_happened: impl Fn() -> bool,
     ) -> PollTurn {
@@ -235,7 +227,7 @@ impl Engine {
         if has_happened() {
             return turn;
         }
-        if waits {
+        if event.op == Op::Poll || polled.is_attempt {
             let reach = || {
                 if has_happened() {
                     Reach::Now
@@ -248,12 +240,7 @@ impl Engine {
                 false => PollTurn::Live,
             };
         }
-        let parked = Parked {
-            name: order.name().map(|name| name.with_operation(operation)),
-            watch: Some(watch),
-            expected: Some(event),
-            waker: waker.clone(),
-        };
+        let parked = polled.parked(Some(watch), Some(event));
         let mut world = self.lock();
         world.park(id, parked);
         if has_happened() {
@@ -266,20 +253,10 @@ impl Engine {
     }
 
     /// Parks an operation; it is ready now if its ticket has come.
-    fn park(
-        &self,
-        id: ThreadId,
-        order: &Order,
-        operation: u32,
-        ticket: Option<u64>,
-        waker: &Waker,
-    ) -> PollTurn {
-        let parked = Parked {
-            name: order.name().map(|name| name.with_operation(operation)),
-            watch: ticket.map(|ticket| (Watch::Object(order.address()), ticket)),
-            expected: next_event(),
-            waker: waker.clone(),
-        };
+    fn park(&self, id: ThreadId, polled: Polled<'_>, ticket: Option<u64>) -> PollTurn {
+        let order = polled.order;
+        let watch = ticket.map(|ticket| (Watch::Object(order.address()), ticket));
+        let parked = polled.parked(watch, next_event());
         let mut world = self.lock();
         world.park(id, parked);
         // Asked again after others can see that it is awaited.
