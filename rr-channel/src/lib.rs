@@ -27,6 +27,7 @@
 //! | `RR_CHANNEL_LOG` | the recording's directory; `rr-channel-log` if unset. A recording is never overwritten. Each process that a recorded one starts has its part in `process-N` below it |
 //! | `RR_CHANNEL_CHAOS` | `SEED`, or `SEED:LENGTH`: perturbs a run, recorded or not, so that rare orders become likely; in a replay it only delays threads (see below) |
 //! | `RR_CHANNEL_PLACES` | `1`: the recording also has the source position of each operation, the lock of each event and the message type of each channel. Recording is slower |
+//! | `RR_CHANNEL_PROJECT` | with places: a list of paths, as in `PATH`: the project's directory, and those in it with the source of others. The position of an operation in others' source begins with the line of the project that led there |
 //! | `RR_CHANNEL_PAYLOAD` | with places: `bytes` or `hash`: the recording also has the content of messages, or its hash: the received bytes of ipc-channel's messages; of other messages the memory of values that need no drop |
 //! | `RR_CHANNEL_NEW_LOG` | of a replay: a directory for a new recording of the replay. Without a desynchronisation it equals the first recording; otherwise it has what was done instead |
 //! | `RR_CHANNEL_PATIENCE` | of a replay: a factor for the time after which a stuck thread leaves its log, where only time can tell. By default the replay waits 10 s plus twice the recorded run's time while nothing happens; 20 s plus three times while threads act now and then; 120 s plus ten times while threads compute and no recorded event comes about |

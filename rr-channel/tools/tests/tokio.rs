@@ -2,6 +2,8 @@
 
 mod common;
 
+use std::collections::BTreeSet;
+
 use common::{Project, run};
 
 const PROGRAMS: &[&str] = &[
@@ -33,6 +35,7 @@ fn tokio_tasks_replay() {
     for program in EXCHANGES {
         project.replay_in_chaos(program);
     }
+    operations_have_the_lines_that_led_there(&project);
 
     // Tasks that leave their logs do what there is to do.
     for program in ["diverges", "diverges_on_one_thread"] {
@@ -53,6 +56,40 @@ fn tokio_tasks_replay() {
         assert!(!stopped.status.success(), "{}", common::stderr(&stopped));
         assert!(project.take_outcomes().is_empty());
     }
+}
+
+/// In a recording with places, operations inside of tokio name the line of the program.
+fn operations_have_the_lines_that_led_there(project: &Project) {
+    let program = "observed::many::batches_are_drained";
+    run(&mut project.reprise(&["test", "--places", "-q", "--", "--exact", program]));
+    project.take_outcomes();
+    let session = project.last_log(program).join("session");
+    let session = std::fs::read_to_string(session).unwrap();
+    let source = std::fs::read_to_string(project.path().join("src/observed.rs")).unwrap();
+    let lines: Vec<_> = source.lines().collect();
+    // The program's lines that led into this file of tokio's.
+    let leading_to = |file: &str| -> BTreeSet<&str> {
+        let inside = format!(", in tokio/src/{file}:");
+        let places = session.lines().filter(|line| line.contains(&inside));
+        let led = places.filter_map(|line| line.split_once("src/observed.rs:"));
+        let numbers = led.map(|(_, rest)| rest.split(':').next().unwrap().parse().unwrap());
+        numbers
+            .map(|number: usize| lines[number - 1].trim())
+            .collect()
+    };
+    let receives = "while receiver.recv().await.is_some() {";
+    let drains = "match pin!(future).poll(&mut Context::from_waker(Waker::noop())) {";
+    let sends = "sender.send(m).unwrap();";
+    let channel = leading_to("sync/mpsc/chan.rs");
+    for line in [receives, drains, sends] {
+        assert!(channel.contains(line), "{line}: {channel:#?} {session}");
+    }
+    let joins = leading_to("runtime/task/join.rs");
+    assert!(joins.is_empty(), "{joins:#?}"); // They are the program's own.
+    assert!(
+        !session.contains("target/reprise/patch/tokio/src/sync"),
+        "{session}"
+    );
 }
 
 const EXCHANGES: &[&str] = &[

@@ -170,6 +170,9 @@ impl Engine for Messages {
         }
         if how.places {
             job = job.with("RR_CHANNEL_PLACES", "1");
+            if let Some(project) = &self.project {
+                job = job.with("RR_CHANNEL_PROJECT", project.source());
+            }
         }
         job
     }

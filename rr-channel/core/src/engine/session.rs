@@ -35,6 +35,7 @@ use crate::platform::current::Current;
 use crate::platform::lock::lock;
 use crate::platform::sys;
 use crate::recorder::Recorder;
+use crate::recorder::callers;
 use crate::recorder::names::Names;
 use crate::recorder::places;
 use crate::recorder::process::{self, Home, Tie, Variables, complain, program};
@@ -367,6 +368,9 @@ impl Started {
                 let recorder = create(&home.dir)?;
                 if env::var_os("RR_CHANNEL_PLACES").is_some_and(|value| value == "1") {
                     places::start();
+                    if let Some(paths) = env::var_os("RR_CHANNEL_PROJECT") {
+                        callers::look_for(&paths);
+                    }
                     start_payloads();
                 }
                 Session::Record(recorder)

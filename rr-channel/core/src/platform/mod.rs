@@ -9,4 +9,5 @@ pub mod discard;
 pub mod lock;
 pub mod segments;
 pub mod spin_lock;
+pub mod stack;
 pub mod sys;

@@ -1,6 +1,7 @@
 //! The process's part of a recording: the process's identity, names of its threads, tags of its
 //! messages, places in its source.
 
+pub mod callers;
 pub mod names;
 pub mod places;
 pub mod process;

@@ -14,6 +14,7 @@ use rr_channel_log::{
 };
 use rustc_hash::FxHashMap;
 
+use super::callers;
 use super::names::{Names, Who};
 use super::places;
 use super::process::{complain, program};
@@ -26,11 +27,19 @@ use crate::platform::lock::lock;
 #[derive(Debug)]
 pub struct Recorder {
     pub names: Mutex<Names>,
-    places: Mutex<FxHashMap<&'static Location<'static>, u32>>,
+    places: Mutex<Places>,
     /// The processes that were started, and their ids.
     pub children: Mutex<Vec<(u32, u32)>>,
     /// The recording's directory; `None` if there is to be none.
     pub sink: Option<Sink>,
+}
+
+/// The numbers of places.
+#[derive(Debug, Default)]
+struct Places {
+    /// By the operation, and the stack that led there, where it matters.
+    numbers: FxHashMap<(&'static Location<'static>, Option<u64>), u32>,
+    by_text: FxHashMap<String, u32>,
 }
 
 /// A recording in the making.
@@ -212,11 +221,16 @@ impl Recorder {
     /// The number of a place.
     pub fn place(&self, place: &'static Location<'static>) -> Option<u32> {
         let sink = self.sink.as_ref()?;
-        let mut known = lock(&self.places);
-        let next = known.len() as u32;
-        Some(*known.entry(place).or_insert_with(|| {
-            let _ = sink.note(&format!("place {next} {place}\n"));
-            next
+        let stack = callers::stack_at(place);
+        let mut places = lock(&self.places);
+        let Places { numbers, by_text } = &mut *places;
+        Some(*numbers.entry((place, stack)).or_insert_with(|| {
+            let next = by_text.len() as u32;
+            let text = callers::describe(place);
+            *by_text.entry(text).or_insert_with_key(|text| {
+                let _ = sink.note(&format!("place {next} {text}\n"));
+                next
+            })
         }))
     }
 }

@@ -178,6 +178,21 @@ impl Project {
         assert_eq!(replayed, vec![recorded[0].clone(); 3], "{program}");
     }
 
+    /// The log of the test `name` in the last recording.
+    pub(crate) fn last_log(&self, name: &str) -> PathBuf {
+        let recordings = self.target().join("reprise/recordings");
+        let numbers = fs::read_dir(&recordings).unwrap();
+        let numbers = numbers.filter_map(|entry| entry.unwrap().file_name().to_str()?.parse().ok());
+        let last: u64 = numbers.max().unwrap();
+        let dir = recordings.join(last.to_string());
+        let mut found = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().path());
+        let package = found.find(|path| path.is_dir()).unwrap();
+        let program = fs::read_dir(package).unwrap().next().unwrap().unwrap();
+        program.path().join(name).join("log")
+    }
+
     fn outcomes(&self) -> PathBuf {
         self.target().join("outcomes")
     }

@@ -53,6 +53,11 @@ impl PatchedProject {
         command
     }
 
+    /// Where the source of the project is, for recordings with places (`RR_CHANNEL_PROJECT`).
+    pub fn source(&self) -> String {
+        self.project.source()
+    }
+
     /// The parts of the project and its dependencies that are not recorded, in lines.
     pub fn uncovered(&self) -> Vec<String> {
         self.patched.coverage.summary()

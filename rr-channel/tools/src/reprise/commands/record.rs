@@ -97,9 +97,11 @@ pub(crate) fn run(subcommand: &str, args: &Args) -> anyhow::Result<Ending> {
             size: None,
         };
         entry.set_call(&call)?;
+        let has_places = args.places || args.payload.is_some();
+        let source = project.source();
         let how = RunnerOptions {
             chaos,
-            places: args.places || args.payload.is_some(),
+            places: has_places.then_some(&source),
             payload: args.payload,
             ..RunnerOptions::default()
         };

@@ -359,6 +359,15 @@ impl Project {
         Ok(command)
     }
 
+    /// Where the source of the workspace is, in a list of paths: its directory, and the directories
+    /// in it whose source is not its own (`RR_CHANNEL_PROJECT`). Empty where that cannot be said.
+    pub(crate) fn source(&self) -> String {
+        let root = self.lock.parent().unwrap_or(Path::new("/"));
+        let paths = env::join_paths([root, &self.dir]).ok();
+        let text = paths.and_then(|paths| paths.into_string().ok());
+        text.unwrap_or_default()
+    }
+
     /// The same, with executables that cargo starts itself, if it does.
     pub(crate) fn plainly(&self, patched: &Patched, subcommand: &str) -> Command {
         let mut command = self.command(subcommand, &patched.options);

@@ -53,7 +53,10 @@ impl Payload {
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RunnerOptions<'a> {
     pub(super) chaos: Option<Chaos>,
-    pub(super) places: bool,
+    /// Record places in the source; it is where [`Project::source`] says.
+    ///
+    /// [`Project::source`]: crate::reprise::project::Project::source
+    pub(super) places: Option<&'a str>,
     pub(super) payload: Option<Payload>,
     /// To replay: end where a thread leaves its log.
     pub(super) stop: bool,
@@ -69,9 +72,9 @@ pub(super) struct Runner {
     /// The chaos to record in, or that of the first replay: a seed, and perhaps a length.
     #[arg(long)]
     chaos: Option<Chaos>,
-    /// Record places in the source.
+    /// Record places in the source, which is there.
     #[arg(long)]
-    places: bool,
+    places: Option<String>,
     /// Record what messages hold.
     #[arg(long)]
     payload: Option<Payload>,
@@ -168,9 +171,7 @@ pub(super) fn arguments(
     };
     let mut arguments = vec![text(&program)?, "runner".to_owned()];
     arguments.extend(how.chaos.map(|chaos| format!("--chaos={chaos}")));
-    if how.places {
-        arguments.push("--places".to_owned());
-    }
+    arguments.extend(how.places.map(|source| format!("--places={source}")));
     arguments.extend(
         how.payload
             .map(|what| format!("--payload={}", what.as_str())),
@@ -274,8 +275,10 @@ fn record(runner: &Runner, dir: &Path) -> anyhow::Result<Ending> {
     if let Some(chaos) = runner.chaos {
         command.env("RR_CHANNEL_CHAOS", chaos.to_string());
     }
-    if runner.places {
-        command.env("RR_CHANNEL_PLACES", "1");
+    if let Some(source) = &runner.places {
+        command
+            .env("RR_CHANNEL_PLACES", "1")
+            .env("RR_CHANNEL_PROJECT", source);
     }
     if let Some(payload) = runner.payload {
         command.env("RR_CHANNEL_PAYLOAD", payload.as_str());
