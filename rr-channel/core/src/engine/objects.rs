@@ -708,6 +708,37 @@ impl Object {
         result
     }
 
+    /// Attempts, on `target`, what other objects record where it succeeds: their operations, polled
+    /// until one is ready. Only a failure is recorded. In a replay, `poll` is called where the
+    /// attempt succeeded, until it is ready.
+    #[track_caller]
+    pub fn attempt_polled<S, T>(
+        &self,
+        target: &mut S,
+        attempt: impl FnOnce(&mut S) -> Option<T>,
+        mut poll: impl FnMut(&mut S, &mut Context<'_>) -> Poll<Option<T>>,
+    ) -> Option<T> {
+        let result = match self.mode() {
+            Mode::Off => return attempt(target),
+            Mode::Record => {
+                chaos::point();
+                attempt(target)
+            }
+            Mode::Replay(engine) => {
+                if engine.recall_failure(&self.order).is_some() {
+                    return None;
+                }
+                let is_polled = replay::next_event().is_some_and(|next| next.op.is_poll());
+                let polled = is_polled.then(|| engine.wait_in_turn(&mut |cx| poll(target, cx)));
+                polled.flatten().unwrap_or_else(|| attempt(target))
+            }
+        };
+        if result.is_none() {
+            self.look_at(Op::TryInTurn, 0);
+        }
+        result
+    }
+
     /// Observes a number.
     #[track_caller]
     pub fn look(&self, look: impl Fn() -> u64) -> u64 {

@@ -9,7 +9,7 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
-use tokio::task;
+use tokio::task::{self, JoinSet};
 use tokio::time::{interval, sleep, timeout};
 
 use super::work;
@@ -38,6 +38,36 @@ async fn branches_make_timers() -> Vec<&'static str> {
         });
         seen.push(first.await.unwrap());
     }
+    seen
+}
+
+async fn sets_are_tried() -> Vec<i64> {
+    let mut set = JoinSet::new();
+    let mut seen = Vec::new();
+    for n in 0..12 {
+        set.spawn(async move {
+            work(n * 37);
+            task::yield_now().await;
+            work(n * 11);
+            n as i64
+        });
+        work(n * 5);
+        match set.try_join_next() {
+            Some(joined) => seen.push(joined.unwrap()),
+            None => seen.push(-1),
+        }
+    }
+    let mut vain = 0;
+    while !set.is_empty() {
+        match set.try_join_next_with_id() {
+            Some(joined) => seen.push(joined.unwrap().1),
+            None => {
+                vain += 1;
+                task::yield_now().await;
+            }
+        }
+    }
+    seen.push(vain);
     seen
 }
 
@@ -318,7 +348,7 @@ async fn sets_are_dropped() -> Vec<u64> {
     let count = Arc::new(Mutex::new(0));
     let mut seen = Vec::new();
     for round in 0..10 {
-        let mut set = task::JoinSet::new();
+        let mut set = JoinSet::new();
         for n in 0..5 {
             let count = Arc::clone(&count);
             set.spawn(async move {
@@ -401,6 +431,7 @@ macro_rules! programs {
                 timers_are_tried
                 tasks_are_aborted
                 sets_are_dropped
+                sets_are_tried
             }
 
             #[test]

@@ -256,4 +256,72 @@ impl<T> JoinHandle<T> {
 
 ",
     },
+    Edit {
+        file: "src/task/join_set.rs",
+        from: r"pub struct JoinSet<T> {
+    inner: IdleNotifiedSet<JoinHandle<T>>,
+}
+",
+        to: r"pub struct JoinSet<T> {
+    inner: IdleNotifiedSet<JoinHandle<T>>,
+    rr: rr_channel::objects::Object,
+}
+",
+    },
+    Edit {
+        file: "src/task/join_set.rs",
+        from: r"            inner: IdleNotifiedSet::new(),
+        }
+",
+        to: r"            inner: IdleNotifiedSet::new(),
+            rr: rr_channel::objects::Object::new(),
+        }
+",
+    },
+    Edit {
+        file: "src/task/join_set.rs",
+        from: r"    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+",
+        to: r"    #[track_caller]
+    pub fn try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+        if self.is_empty() {
+            return None;
+        }
+        let unrecorded = rr_channel::objects::Object::unrecorded();
+        let rr = std::mem::replace(&mut self.rr, unrecorded);
+        let joined = rr.attempt_polled(
+            self,
+            |set| set.rr_try_join_next(),
+            |set, cx| set.poll_join_next(cx),
+        );
+        self.rr = rr;
+        joined
+    }
+
+    fn rr_try_join_next(&mut self) -> Option<Result<T, JoinError>> {
+",
+    },
+    Edit {
+        file: "src/task/join_set.rs",
+        from: r"    pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+",
+        to: r"    #[track_caller]
+    pub fn try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+        if self.is_empty() {
+            return None;
+        }
+        let unrecorded = rr_channel::objects::Object::unrecorded();
+        let rr = std::mem::replace(&mut self.rr, unrecorded);
+        let joined = rr.attempt_polled(
+            self,
+            |set| set.rr_try_join_next_with_id(),
+            |set, cx| set.poll_join_next_with_id(cx),
+        );
+        self.rr = rr;
+        joined
+    }
+
+    fn rr_try_join_next_with_id(&mut self) -> Option<Result<(Id, T), JoinError>> {
+",
+    },
 ];
