@@ -27,15 +27,15 @@ const PROGRAMS: &[&str] = &[
 #[test]
 fn tokio_tasks_replay() {
     let project = Project::copy_of("spawned");
-    project.replay_each(PROGRAMS, true);
-    // A task also sees that nothing is there yet, or that somebody is gone.
-    for program in observed() {
-        project.replay_in_chaos(&program);
-    }
-    for program in EXCHANGES {
-        project.replay_in_chaos(program);
-    }
+    // It is built once.
     operations_have_the_lines_that_led_there(&project);
+    project.check_each(PROGRAMS, |project, program| {
+        project.replay_each(&[program], true)
+    });
+    // A task also sees that nothing is there yet, or that somebody is gone.
+    let others = EXCHANGES.iter().map(|program| (*program).to_owned());
+    let others: Vec<_> = observed().into_iter().chain(others).collect();
+    project.check_each(&others, Project::replay_in_chaos);
 
     // Tasks that leave their logs do what there is to do.
     for program in ["diverges", "diverges_on_one_thread"] {
@@ -112,6 +112,7 @@ const OBSERVED: &[&str] = &[
     "timers_are_tried",
     "tasks_are_aborted",
     "sets_are_dropped",
+    "sets_are_tried",
     "runtimes_end",
 ];
 

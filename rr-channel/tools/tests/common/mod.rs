@@ -5,6 +5,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::thread;
 
 /// The start of a manifest, which a table of dependencies can follow.
 pub(crate) const PACKAGE: &str = r#"
@@ -30,8 +32,11 @@ fn say(line: &str) {
 /// A project in a directory of its own, which goes when this is dropped. It is built with
 /// what the workspace's lock file names, so nothing is downloaded that building the tests
 /// did not need.
+#[derive(Clone)]
 pub(crate) struct Project {
-    dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
+    /// The file in which its programs say what they see.
+    outcomes: String,
     offline: bool,
     /// The seed of its programs, if they have one and it is not their own.
     seed: Option<u64>,
@@ -42,7 +47,8 @@ impl Project {
     pub(crate) fn new(files: &[(&str, &str)]) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let project = Project {
-            dir,
+            dir: Arc::new(dir),
+            outcomes: "outcomes".to_owned(),
             offline: true,
             seed: None,
         };
@@ -132,7 +138,7 @@ impl Project {
                 if number % 2 == 1 {
                     args.insert(1, "--chaos");
                 }
-                run(&mut self.reprise(&args));
+                let recording = recording_of(&run(&mut self.reprise(&args)));
                 let recorded = self.take_outcomes();
                 assert_eq!(recorded.len(), 1);
                 let in_chaos: usize = replays / 2;
@@ -141,7 +147,7 @@ impl Project {
                         continue;
                     }
                     let times = replays.to_string();
-                    let mut args = vec!["replay", "--times", &times];
+                    let mut args = vec!["replay", &recording, "--times", &times];
                     args.extend(option);
                     let said = run(&mut self.reprise(&args));
                     let mut faithful = format!(
@@ -169,13 +175,36 @@ impl Project {
 
     /// Records a program in chaos; three replays see what it saw, and use every event.
     pub(crate) fn replay_in_chaos(&self, program: &str) {
-        run(&mut self.reprise(&["test", "--chaos", "-q", "--", "--exact", program]));
+        let test = ["test", "--chaos", "-q", "--", "--exact", program];
+        let recording = recording_of(&run(&mut self.reprise(&test)));
         let recorded = self.take_outcomes();
         assert_eq!(recorded.len(), 1, "{program}");
-        let said = run(&mut self.reprise(&["replay", "--times", "3"]));
+        let said = run(&mut self.reprise(&["replay", &recording, "--times", "3"]));
         assert!(said.contains(", 3 used every event"), "{program}: {said}");
         let replayed = self.take_outcomes();
         assert_eq!(replayed, vec![recorded[0].clone(); 3], "{program}");
+    }
+
+    /// Checks each of these programs by `check`, on two threads: a call of `cargo reprise` is for
+    /// the most part one of cargo, which waits.
+    pub(crate) fn check_each<P: AsRef<str> + Sync>(
+        &self,
+        programs: &[P],
+        check: impl Fn(&Project, &str) + Sync,
+    ) {
+        let (first, second) = programs.split_at(programs.len() / 2);
+        thread::scope(|scope| {
+            for (number, programs) in [first, second].into_iter().enumerate() {
+                let mut project = self.clone();
+                project.outcomes = format!("outcomes-{number}");
+                let check = &check;
+                scope.spawn(move || {
+                    for program in programs {
+                        check(&project, program.as_ref());
+                    }
+                });
+            }
+        });
     }
 
     /// The log of the test `name` in the last recording.
@@ -194,7 +223,7 @@ impl Project {
     }
 
     fn outcomes(&self) -> PathBuf {
-        self.target().join("outcomes")
+        self.target().join(&self.outcomes)
     }
 
     /// The outcomes of the runs since this was last asked.
@@ -210,6 +239,12 @@ pub(crate) fn package(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("tests")
         .join(name)
+}
+
+/// The number of the recording that `cargo reprise` says that it made.
+fn recording_of(said: &str) -> String {
+    let (_, rest) = said.rsplit_once("reprise: recording ").unwrap();
+    rest.chars().take_while(char::is_ascii_digit).collect()
 }
 
 /// The standard error of a command that succeeds.
