@@ -113,6 +113,7 @@ const OBSERVED: &[&str] = &[
     "tasks_are_aborted",
     "sets_are_dropped",
     "sets_are_tried",
+    "tokens_are_cancelled",
     "runtimes_end",
 ];
 

@@ -836,6 +836,17 @@ pub async fn operation<F: Future>(object: &Object, future: F) -> F::Output {
     .await
 }
 
+/// Polls an operation on `object` by `poll`. All that it uses is part of the operation.
+pub fn poll_own(
+    object: &Object,
+    operation: &Operation,
+    cx: &mut Context<'_>,
+    mut poll: impl FnMut(&mut Context<'_>) -> Poll<()>,
+) -> Poll<()> {
+    let poll = |cx: &mut Context<'_>| executor::own(|| poll(cx));
+    object.poll_one(operation, cx, poll, |()| Ready::Done, || None)
+}
+
 /// Whether this process records or replays.
 pub fn is_on() -> bool {
     pool::is_on()

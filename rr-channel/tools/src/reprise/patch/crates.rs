@@ -68,7 +68,7 @@ macro_rules! face_of_locks {
 
 /// The crates that can be replaced. Of several with one name only the first is, if the
 /// project has more than one of them.
-const CRATES: [Crate; 7] = [
+const CRATES: [Crate; 8] = [
     Crate {
         name: CHANNEL,
         series: &["0.5."],
@@ -109,6 +109,15 @@ const CRATES: [Crate; 7] = [
         by: By::Edited(tokio::EDITS),
         needs: &[],
     },
+    Crate {
+        name: UTILITIES,
+        series: &[
+            "0.7.10", "0.7.11", "0.7.12", "0.7.13", "0.7.14", "0.7.15", "0.7.16", "0.7.17",
+            "0.7.18", "0.7.19", "0.7.20",
+        ],
+        by: By::Edited(&[]),
+        needs: &[],
+    },
 ];
 
 const fn locks(
@@ -140,6 +149,9 @@ pub(super) const PROCESSES: &str = "ipc-channel";
 
 /// Its tasks have names, and what they wait for is recorded.
 pub(in crate::reprise) const EXECUTOR: &str = "tokio";
+
+/// What tasks wait for in it is recorded, if that is of tokio.
+pub(in crate::reprise) const UTILITIES: &str = "tokio-util";
 
 /// The crate of this name, if this version can be replaced.
 pub(in crate::reprise) fn replaceable(name: &str, version: &str) -> Option<&'static Crate> {

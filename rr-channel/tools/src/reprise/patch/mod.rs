@@ -20,6 +20,7 @@ pub(super) mod crates;
 pub(super) mod manifest;
 mod rayon;
 mod tokio;
+mod tokio_util;
 
 use std::path::{Path, PathBuf};
 
@@ -89,9 +90,10 @@ pub(super) fn generate(
         let shim = dir.join(package.of.name);
         match &package.of.by {
             By::Edited(edits) => {
-                let more = match package.of.name == crates::EXECUTOR && records_waits() {
-                    true => tokio::OF_WAITS,
-                    false => &[],
+                let more = match package.of.name {
+                    crates::EXECUTOR if records_waits() => tokio::OF_WAITS,
+                    crates::UTILITIES => tokio_util::OF_WAITS,
+                    _ => &[],
                 };
                 let known = edits.iter().chain(more);
                 let here = known.filter(|(series, _)| package.version.starts_with(series));

@@ -419,12 +419,9 @@ fn replaced<'a>(metadata: &'a Metadata, shared: &Shared) -> anyhow::Result<Vec<R
          without `cargo reprise`"
     );
     for package in &metadata.packages {
-        let Some(of) = metadata::replaceable(package) else {
+        let Some(of) = metadata::replaced_by(package, metadata, except) else {
             continue;
         };
-        if metadata::is_behind(metadata, of) || except.iter().any(|name| *name == *package.name) {
-            continue;
-        }
         match package.source.as_ref().map(|source| source.repr.as_str()) {
             // Of another registry, it is not what cargo patches: that is found out later.
             Some(source) if source.starts_with("registry+") => {}

@@ -12,9 +12,10 @@ use cargo_metadata::{Metadata, Package, TargetKind};
 use serde::Serialize;
 
 use super::cargo::{Project, Shared};
-use super::metadata::{in_programs, is_behind, replaceable};
+use super::metadata::{in_programs, replaced_by};
 use super::{recorded_std, std_names};
 use crate::reprise::patch::crates;
+use crate::reprise::patch::records_waits;
 
 /// Crates by which threads or tasks synchronise, and whose order is not recorded.
 const UNCOVERED: &[&str] = &[
@@ -148,9 +149,7 @@ fn part(
     except: &[String],
     records_std: bool,
 ) -> Option<Part> {
-    let recorded = replaceable(package).is_some_and(|of| {
-        !is_behind(metadata, of) && !except.iter().any(|name| *name == *package.name)
-    });
+    let recorded = replaced_by(package, metadata, except).is_some();
     let own = package.source.is_none();
     let is_uncovered =
         UNCOVERED.contains(&package.name.as_str()) || crates::is_known(&package.name) && !recorded;
@@ -253,9 +252,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     }
     for part in &coverage.0 {
         let what = match &part.not_recorded {
-            None if part.is_partly() => "partly recorded: its tasks' use of recorded crates is; \
-                its own channels, locks, timers, `select!` and I/O are not"
-                .to_owned(),
+            None if part.is_partly() && !records_waits() => {
+                "partly recorded: its tasks' use of recorded crates is; its own channels, locks, \
+                 timers, `select!` and I/O are not"
+                    .to_owned()
+            }
+            None if part.is_partly() => {
+                "partly recorded: its I/O and signals are not, nor `OnceCell` and `SetOnce`"
+                    .to_owned()
+            }
             None if part.recorded => "recorded".to_owned(),
             None if EXECUTORS.contains(&part.package.as_str()) => {
                 "not recorded; the actions of its tasks are attributed to the threads that run them"

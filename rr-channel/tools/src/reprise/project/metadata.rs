@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use cargo_metadata::{DependencyKind, Metadata, Package, TargetKind};
 
+use crate::reprise::patch;
 use crate::reprise::patch::crates::{self, Crate};
 
 /// The crate that can take the place of a package.
@@ -11,8 +12,27 @@ pub(crate) fn replaceable(package: &Package) -> Option<&'static Crate> {
     crates::replaceable(&package.name, &package.version.to_string())
 }
 
+/// The crate that takes the place of a package, if one does; `except` names those that are left.
+pub(crate) fn replaced_by(
+    package: &Package,
+    metadata: &Metadata,
+    except: &[String],
+) -> Option<&'static Crate> {
+    let of = replaceable(package)?;
+    if is_behind(metadata, of) || except.iter().any(|name| *name == *package.name) {
+        return None;
+    }
+    // What tasks wait for has an order only if the tasks have names.
+    let is_replaced = |other: &Package| {
+        *other.name == crates::EXECUTOR && replaced_by(other, metadata, except).is_some()
+    };
+    let is_apart = of.name == crates::UTILITIES
+        && !(patch::records_waits() && metadata.packages.iter().any(is_replaced));
+    (!is_apart).then_some(of)
+}
+
 /// Whether another version of the crate is replaced instead.
-pub(crate) fn is_behind(metadata: &Metadata, of: &Crate) -> bool {
+fn is_behind(metadata: &Metadata, of: &Crate) -> bool {
     let all = metadata.packages.iter().filter_map(replaceable);
     all.into_iter().any(|other| crates::comes_before(other, of))
 }

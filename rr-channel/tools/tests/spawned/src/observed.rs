@@ -11,6 +11,8 @@ use std::time::Duration;
 use tokio::sync::{Mutex, Notify, Semaphore, mpsc, oneshot};
 use tokio::task::{self, JoinSet};
 use tokio::time::{interval, sleep, timeout};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use super::work;
 
@@ -68,6 +70,53 @@ async fn sets_are_tried() -> Vec<i64> {
         }
     }
     seen.push(vain);
+    seen
+}
+
+/// Tasks that work until they are cancelled: by a token, or by that of which it is a child.
+async fn tokens_are_cancelled() -> Vec<u64> {
+    let mut seen = Vec::new();
+    for round in 0..10 {
+        let token = CancellationToken::new();
+        let tracker = TaskTracker::new();
+        let done = Arc::new(AtomicU64::new(0));
+        for n in 0..3 {
+            let (sender, mut receiver) = mpsc::unbounded_channel();
+            let token = token.child_token();
+            let done = Arc::clone(&done);
+            tracker.spawn(async move {
+                loop {
+                    tokio::select! {
+                        () = token.cancelled() => break,
+                        Some(m) = receiver.recv() => drop(done.fetch_add(m, SeqCst)),
+                    }
+                }
+            });
+            tracker.spawn(async move {
+                for m in 0..10 {
+                    work(n * 29 + m * 13);
+                    if sender.send(m).is_err() {
+                        break;
+                    }
+                    task::yield_now().await;
+                }
+            });
+        }
+        let guard = token.clone().drop_guard();
+        let canceller = tokio::spawn(async move {
+            work(round * 41);
+            task::yield_now().await;
+            drop(guard);
+        });
+        seen.push(u64::from(token.is_cancelled()));
+        let early = token.run_until_cancelled(sleep(MOMENT)).await;
+        seen.push(u64::from(early.is_none()));
+        seen.push(tracker.len() as u64);
+        tracker.close();
+        tracker.wait().await;
+        canceller.await.unwrap();
+        seen.push(done.load(SeqCst));
+    }
     seen
 }
 
@@ -432,6 +481,7 @@ macro_rules! programs {
                 tasks_are_aborted
                 sets_are_dropped
                 sets_are_tried
+                tokens_are_cancelled
             }
 
             #[test]
