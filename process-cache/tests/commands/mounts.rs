@@ -111,6 +111,18 @@ fn a_result_of_the_directory_at_a_path_is_not_one_of_an_inherited_directory_belo
 }
 
 #[test]
+fn a_file_in_an_inherited_directory_below_a_mount_is_made_there() {
+    let script = "for run in 1 2; do
+             exec 5< d; mount --bind e d; cached sh -c 'echo one > /dev/fd/5/k'; exec 5<&-; umount d
+             cat d/k; rm d/k; ls e
+         done";
+    let Some(out) = in_namespace(&Sandbox::new("mkdir d e"), script) else {
+        return;
+    };
+    assert_eq!(out, "one\none\n");
+}
+
+#[test]
 fn a_copy_that_a_full_disk_cut_short_is_made_again() {
     let (tool, sandbox) = (Tool::new(), Sandbox::new("mkdir out"));
     let copies = ["sendfile", "splice", "copy"].map(|call| {

@@ -27,6 +27,8 @@ pub(crate) struct Descriptions {
     devices: FxHashMap<OfdId, u64>,
     /// Directories that were opened: device and inode.
     directories: FxHashMap<OfdId, (u64, u64)>,
+    /// Whether the descriptions that are older than the session were examined.
+    has_examined_inherited: bool,
     /// Descriptions of directories that were listed.
     listed: HashSet<OfdId>,
     /// The last bytes sent through a pipe, if a line continues after them.
@@ -80,7 +82,7 @@ impl Descriptions {
         self.devices.extend(devices);
     }
 
-    /// Returns device and inode, if it is a directory that was opened in the session.
+    /// Returns device and inode, if it is a directory.
     pub(crate) fn directory(&self, file: OfdId) -> Option<(u64, u64)> {
         self.directories.get(&file).copied()
     }
@@ -90,7 +92,13 @@ impl Descriptions {
         self.directories.insert(file, identity);
     }
 
-    /// Whether a directory was opened in the session.
+    /// Whether the descriptions that are older than the session are to be examined, which is done
+    /// once.
+    pub(crate) fn examines_inherited(&mut self) -> bool {
+        !std::mem::replace(&mut self.has_examined_inherited, true)
+    }
+
+    /// Whether a directory was opened, or is older than the session.
     pub(crate) fn has_directories(&self) -> bool {
         !self.directories.is_empty()
     }

@@ -88,6 +88,23 @@ impl Session {
         }
     }
 
+    /// Stores the identities of the directories that the first task inherited.
+    pub(crate) fn inherited_directories(&mut self, tid: Tid) {
+        if !self.descriptions.examines_inherited() {
+            return;
+        }
+        for (fd, file, _) in self.model.descriptors(tid) {
+            let held = file
+                .path
+                .as_ref()
+                .and_then(|_| rustix::fs::stat(format!("/proc/{tid}/fd/{fd}")).ok());
+            if let Some(held) = held.filter(is_directory) {
+                self.descriptions
+                    .set_directory(file.id, (held.st_dev, held.st_ino));
+            }
+        }
+    }
+
     /// Compares all directories of a process that ends with their paths.
     pub(crate) fn check_directories_at_end(&mut self, tid: Tid) {
         self.check_working_directory(tid);

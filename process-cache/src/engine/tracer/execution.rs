@@ -244,6 +244,7 @@ impl Tracer {
             machine: self.machine,
             strict: session.settings.strict,
         };
+        session.inherited_directories(tid);
         let misplaced = session.check_working_directory(tid);
         let lookup = unit != OUTSIDE
             && misplaced.is_none()
