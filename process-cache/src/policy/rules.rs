@@ -182,6 +182,7 @@ pub(super) fn conftest(_: &Arguments<'_>) -> Policy {
     Policy {
         runs_own_code: true,
         sets_given_times: true,
+        permissions: true,
         ..Policy::tool(TimeUse::None)
     }
 }
