@@ -162,6 +162,8 @@ pub struct OpenMode {
     pub path_only: bool,
     /// `O_TMPFILE`.
     pub tmpfile: bool,
+    /// `O_NOATIME`, which only the file's owner may ask for.
+    pub no_access_time: bool,
 }
 
 /// One effect or observation of a tracee, at the level at which tools reason.
@@ -355,6 +357,8 @@ pub enum IoEvent {
         fd: i32,
         /// The description.
         file: Rc<OpenFile>,
+        /// Relative to the end, or to data or a hole: the result tells about the length.
+        measures: bool,
     },
     /// A description that can be written was mapped shared: stores to the mapping change
     /// the file, now or after an mprotect(2).

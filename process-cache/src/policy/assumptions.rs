@@ -58,6 +58,11 @@ const UNIVERSAL: &[Universal] = &[
         why: "C libraries ask for its kind, which is part of the key",
     },
     Universal {
+        what: "the length of an inherited file that is open for writing only, by `lseek` on a \
+               descriptor from 3 up",
+        why: "it is not observed; an offset that changed without a write makes a unit uncacheable",
+    },
+    Universal {
         what: "whether an empty standard input is `/dev/null` or a pipe that nobody can write to",
         why: "`make -j` gives either to its children, by chance",
     },

@@ -34,6 +34,7 @@ static int flags(const char *letters)
         case 'a': found |= O_APPEND; break;
         case 'd': found |= O_DIRECTORY; break;
         case 'D': found |= O_DIRECT; break;
+        case 'n': found |= O_NOATIME; break;
         }
     return found;
 }
@@ -108,18 +109,23 @@ impl Tool {
 /// Checks that calls do in each state of the name `a` what they do plainly, whichever state came
 /// before. Returns whether a run was skipped.
 fn check_states(states: &[&str], calls: &str) -> bool {
-    let (tool, sandbox) = (Tool::new(), Sandbox::new(""));
-    let command = tool.makes(calls);
+    let tool = Tool::new();
+    check_command(states, &tool.makes(calls))
+}
+
+/// As [`check_states`], of a command.
+fn check_command(states: &[&str], command: &str) -> bool {
+    let sandbox = Sandbox::new("");
     let mut is_skipped = false;
     for state in states {
         sandbox.reset();
         sandbox.edit_then(state);
-        let plain = sandbox.plain(&command);
+        let plain = sandbox.plain(command);
         for _ in 0..2 {
             sandbox.reset();
             sandbox.edit_then(state);
-            let run = sandbox.cached(&command);
-            run.assert_like(&plain, &format!("{calls} after {state}"));
+            let run = sandbox.cached(command);
+            run.assert_like(&plain, &format!("{command} after {state}"));
             is_skipped |= run.is_hit();
         }
     }
@@ -170,4 +176,42 @@ fn a_new_file_that_gets_its_first_name_back_is_skipped() {
 fn the_size_of_a_file_that_a_program_of_the_project_appends_to_counts() {
     assert!(check_states(&CONTENTS, "open,a,wca fstat,3"));
     assert!(check_states(&CONTENTS, "open,a,wca end,3 write,3,x"));
+}
+
+#[test]
+fn the_length_of_an_inherited_file_counts_for_a_program_that_seeks_its_end() {
+    let tool = Tool::new();
+    check_command(
+        &CONTENTS,
+        &format!("sh -c '{} 1>> a; :'", tool.makes("end,1")),
+    );
+    check_command(
+        &CONTENTS,
+        &format!("sh -c '{} 2>> a; :'", tool.makes("end,2 write,2,x")),
+    );
+    // On descriptors from 3 up, the changed offset shows it.
+    let contents = &CONTENTS[2..];
+    check_command(
+        contents,
+        &format!("sh -c 'exec 5>> a; {}; :'", tool.makes("end,5")),
+    );
+}
+
+#[test]
+fn the_permissions_of_a_file_count_for_a_program_of_the_project() {
+    let states = ["echo x > a; chmod 644 a", "echo x > a; chmod 600 a"];
+    assert!(check_states(&states, "open,a,r fstat,3"));
+}
+
+/// Needs root, to change owners; the program has not the capability that makes them irrelevant.
+#[test]
+fn an_open_that_leaves_the_access_time_depends_on_the_owner() {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can change owners");
+        return;
+    }
+    let tool = Tool::new();
+    let states = ["echo x > a; chown 0 a", "echo x > a; chown 1 a"];
+    let without = "setpriv --inh-caps=-fowner --bounding-set=-fowner";
+    check_command(&states, &format!("{without} {}", tool.makes("open,a,rn")));
 }

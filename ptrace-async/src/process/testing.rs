@@ -221,6 +221,7 @@ pub(super) fn show(event: &IoEvent) -> String {
                 (mode.directory, "directory"),
                 (mode.path_only, "path"),
                 (mode.tmpfile, "tmpfile"),
+                (mode.no_access_time, "noatime"),
             ];
             for (_, name) in flags.iter().filter(|(set, _)| *set) {
                 shown += &format!(" {name}");
@@ -302,7 +303,10 @@ pub(super) fn show(event: &IoEvent) -> String {
             let positioned = if *positioned { " positioned" } else { "" };
             format!("read {fd} {}{positioned}", show_file(file))
         }
-        E::Seek { fd, file } => format!("seek {fd} {}", show_file(file)),
+        E::Seek { fd, file, measures } => {
+            let what = if *measures { "measure" } else { "seek" };
+            format!("{what} {fd} {}", show_file(file))
+        }
         E::MapShared { file } => format!("map {}", show_file(file)),
         E::Lock { file } => format!("lock {}", show_file(file)),
         E::Ioctl { file, request } => format!("ioctl {} {request:#x}", show_file(file)),

@@ -267,6 +267,16 @@ fn precondition(
                 resource.display()
             ));
         }
+        // Its length has that of the earlier content in it, which is no fact.
+        let is_longer = change.initial.is_some()
+            && change.initial_content.is_none()
+            && change.had_appends_only(observation.seq);
+        if is_longer && matches!(query, Query::Stat { .. }) {
+            return Err(format!(
+                "asks for the length of {}, to which it has appended",
+                resource.display()
+            ));
+        }
         let mut promoted = Vec::new();
         let in_place = change.initial.is_some() && !change.was_fresh(observation.seq);
         if matches!(query, Query::Attributes(_)) && in_place {

@@ -218,7 +218,7 @@ impl Session {
                 );
             }
             IoEvent::Read { file, .. } => self.read_from(unit, &file),
-            IoEvent::Seek { fd, file } => self.sought(unit, fd, &file),
+            IoEvent::Seek { fd, file, measures } => self.sought(unit, fd, &file, measures),
             IoEvent::Lock { .. } | IoEvent::Umask { .. } => {}
             IoEvent::MapShared { file } => self.mapped(unit, &file),
             IoEvent::Ioctl { file, request } => self.control(unit, &file, request),

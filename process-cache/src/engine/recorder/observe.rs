@@ -289,8 +289,14 @@ impl Session {
 
     /// Notes the metadata of a file that was inherited for reading.
     pub(super) fn stat_inherited(&mut self, unit: UnitId, file: &OpenFile) {
+        if file.readable {
+            self.measured_inherited(unit, file);
+        }
+    }
+
+    /// Notes the metadata of a file that was inherited, whose length was asked for.
+    pub(super) fn measured_inherited(&mut self, unit: UnitId, file: &OpenFile) {
         if !self.is_own(unit, file)
-            && file.readable
             && matches!(file.kind, FileKind::Opened | FileKind::Regular)
             && let Some(path) = &file.path
         {

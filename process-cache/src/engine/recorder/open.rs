@@ -151,6 +151,10 @@ impl Session {
             self.open_failed(unit, path, mode, error);
             return;
         }
+        if mode.no_access_time {
+            let located = self.look(unit, &path.path, path.follow);
+            self.owners(unit, &located);
+        }
         if !mode.write && path.follow && self.opened_as_before(unit, path.path.as_path().into()) {
             return;
         }

@@ -27,9 +27,12 @@ const MOST_AT_ONCE: u64 = 0x7fff_f000;
 
 impl Session {
     /// Records that a position was queried or set.
-    pub(super) fn sought(&mut self, unit: UnitId, fd: i32, file: &OpenFile) {
-        // A position relative to the end reveals the length.
-        self.stat_inherited(unit, file);
+    pub(super) fn sought(&mut self, unit: UnitId, fd: i32, file: &OpenFile, measures: bool) {
+        if measures {
+            self.measured_inherited(unit, file);
+        } else {
+            self.stat_inherited(unit, file);
+        }
         // Other kinds have no position; programs that close their standard input query it all the
         // same.
         let has_position = !matches!(

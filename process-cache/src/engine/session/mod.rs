@@ -2,6 +2,7 @@
 
 mod current_call;
 mod descriptions;
+mod offsets;
 mod outputs;
 mod places;
 mod settings;

@@ -55,6 +55,7 @@ impl Tracer {
             let unclear = other.is_some_and(|other| other != status);
             let units = std::mem::take(&mut entry.units);
             session.check_directories_at_end(tid);
+            session.check_offsets_at_end(tid);
             session.tasks.remove_process(process);
             session.forget_kills(process);
             if unclear && let Some(id) = units.last() {

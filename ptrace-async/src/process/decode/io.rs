@@ -97,7 +97,9 @@ impl EntryContext<'_> {
     pub(super) fn lseek(&mut self) -> Option<ExitStep> {
         let fd = self.int(0);
         let file = self.file(fd)?;
-        self.push(IoEvent::Seek { fd, file });
+        let whence = self.int(2);
+        let measures = !matches!(whence, libc::SEEK_SET | libc::SEEK_CUR);
+        self.push(IoEvent::Seek { fd, file, measures });
         None
     }
 

@@ -202,5 +202,6 @@ pub(super) fn open_mode(flags: i32, mode: u32) -> OpenMode {
         directory: has(libc::O_DIRECTORY),
         path_only,
         tmpfile,
+        no_access_time: !path_only && has(libc::O_NOATIME),
     }
 }
