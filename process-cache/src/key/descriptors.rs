@@ -199,8 +199,8 @@ impl DescriptorSet<'_> {
         }
     }
 
-    /// Whether the path of an open file or directory leads to another one now, which was moved
-    /// there or mounted over it. What is known about that one is not known about the open one.
+    /// Whether the path of an open file or directory leads to nothing now, or to another one, which
+    /// was moved there or mounted over it. What is known about that one is not known about the open one.
     fn is_elsewhere(&self, descriptor: &Descriptor, stat: Option<&Stat>) -> bool {
         let Some(path) = descriptor.path.as_deref() else {
             return false;
@@ -211,8 +211,7 @@ impl DescriptorSet<'_> {
         };
         let there = rustix::fs::stat(path).ok();
         let identity = |stat: Stat| (stat.st_dev, stat.st_ino);
-        open.zip(there)
-            .is_some_and(|(open, there)| identity(open) != identity(there))
+        open.is_some() && open.map(identity) != there.map(identity)
     }
 
     fn hash_whole(&mut self, hasher: &mut Hasher<'_>, descriptor: &Descriptor) {

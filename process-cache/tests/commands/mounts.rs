@@ -96,6 +96,15 @@ fn an_inherited_file_that_a_mount_covers_is_not_the_one_at_its_path() {
         return;
     };
     assert_eq!(out, "old\nnew\nold\n");
+    // Nothing is at its path.
+    let sandbox = Sandbox::new("mkdir out d");
+    let script = "for text in old new; do
+             echo $text > d/f; exec 5< d/f; mount --bind out d
+             cached cat <&5; exec 5<&-; umount d; exec 5< d/f; mount --bind out d
+             cached bash -c 'read -u 5 text; echo $text'; exec 5<&-; umount d
+         done";
+    let out = in_namespace(&sandbox, script).expect("as above");
+    assert_eq!(out, "old\nold\nnew\nnew\n");
 }
 
 #[test]

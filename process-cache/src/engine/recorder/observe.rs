@@ -325,7 +325,7 @@ impl Session {
         let known = inherited.find(|entry| entry.file == file.id);
         let differs = known
             .and_then(|entry| entry.inode)
-            .is_some_and(|inode| found.is_some_and(|found| (found.st_dev, found.st_ino) != inode));
+            .is_some_and(|inode| found.map(|found| (found.st_dev, found.st_ino)) != Some(inode));
         if differs {
             let path = file.path.as_deref().unwrap_or(Path::new("?"));
             let reason = format!(

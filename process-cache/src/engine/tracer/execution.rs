@@ -467,7 +467,8 @@ impl Tracer {
         }
         for file in read {
             let stat = file.path.as_deref().map(rustix::fs::stat);
-            if stat.is_some_and(|stat| stat.is_ok_and(|stat| is_regular(&stat))) {
+            // Where nothing is at its path, what is read is no fact.
+            if stat.is_some_and(|stat| stat.as_ref().map_or(true, is_regular)) {
                 session.read_from(id, &file);
             }
         }
