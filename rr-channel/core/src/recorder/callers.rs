@@ -70,7 +70,7 @@ pub fn stack_at(place: &Location<'_>) -> Option<u64> {
     project_without(place).map(|_| stack::digest())
 }
 
-/// What is said of `place`, after the line that led there, if there is one.
+/// Describes `place`: first the line that led there, if there is one.
 pub fn describe(place: &Location<'_>) -> String {
     let caller = project_without(place).and_then(|project| {
         // Only this form has whole paths.
@@ -78,7 +78,7 @@ pub fn describe(place: &Location<'_>) -> String {
         first_own(&stack, project).map(str::to_owned)
     });
     match caller {
-        // What this crate does there is said elsewhere.
+        // A place in this crate would say nothing.
         Some(caller) if place.file().starts_with(this_crate()) => caller,
         Some(caller) => format!("{caller}, in {}", short(place)),
         None => place.to_string(),

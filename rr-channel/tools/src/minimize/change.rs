@@ -383,7 +383,7 @@ fn clocks(passing: &Run, failing: &Run, differences: &mut Differences) {
                 keys.collect()
             };
             let (aligned, hunks) = align(&keys(ours, &old), &keys(theirs, &new));
-            // What the thread does may follow from what it reads: they change together.
+            // The thread may act on the times that it reads: both change together.
             let is_other = !aligned.is_empty() && !does_the_same((ours, p), (theirs, f));
             let changes = &mut differences.changes;
             let mut change = || {

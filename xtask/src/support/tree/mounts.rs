@@ -13,7 +13,7 @@ use nix::mount::{MntFlags, umount2};
 ///
 /// When something stays mounted.
 pub(crate) fn unmount_in(root: &Path) -> anyhow::Result<()> {
-    // What was mounted last hides what is below it.
+    // The last mount hides the others.
     for path in mounted_in(root)?.iter().rev() {
         // Lazily: a process that was left behind may still be in it.
         let _ = umount2(path, MntFlags::MNT_DETACH);

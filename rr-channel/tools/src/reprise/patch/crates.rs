@@ -150,7 +150,7 @@ pub(super) const PROCESSES: &str = "ipc-channel";
 /// Its tasks have names, and what they wait for is recorded.
 pub(in crate::reprise) const EXECUTOR: &str = "tokio";
 
-/// What tasks wait for in it is recorded, if that is of tokio.
+/// Waits of tasks of the replaced tokio are recorded in it.
 pub(in crate::reprise) const UTILITIES: &str = "tokio-util";
 
 /// The crate of this name, if this version can be replaced.

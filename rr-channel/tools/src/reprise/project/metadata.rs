@@ -22,7 +22,7 @@ pub(crate) fn replaced_by(
     if is_behind(metadata, of) || except.iter().any(|name| *name == *package.name) {
         return None;
     }
-    // What tasks wait for has an order only if the tasks have names.
+    // Its waits have an order only if the tasks have names.
     let is_replaced = |other: &Package| {
         *other.name == crates::EXECUTOR && replaced_by(other, metadata, except).is_some()
     };
